@@ -38,12 +38,12 @@ class Comparison:
     lost: int
     """Number of scenes in which the second agent has the higher reward."""
     largest: tuple[int, ...]
-    """Indices of the scenes with the largest differences, largest first. Scenes with equal rewards are left out."""
+    """Indices of the scenes in which the rewards differ most, largest absolute difference first. Scenes with equal rewards are left out."""
 
 
 def compare(first: Sequence[float], second: Sequence[float], shown: int = 5) -> Comparison:
-    """Compares two lists of rewards, with one entry per scene. The scenes and their order must be the same in both. `shown` limits the
-    length of `largest`."""
+    """Compares two lists of rewards, with one entry per scene. The scenes and their order must be the same in both. `shown` is the maximum
+    length of `Comparison.largest`."""
     rewards = np.array([first, second])
     difference = rewards[0] - rewards[1]
     n = len(difference)
@@ -60,8 +60,8 @@ def compare(first: Sequence[float], second: Sequence[float], shown: int = 5) -> 
 
 
 def ends(run: Run, indices: Sequence[int]) -> list[State]:
-    """Returns the final state of an agent's episode in each scene of `indices`, in this order. If the result is from an earlier run, its
-    episodes are not in memory, so their groups are played again."""
+    """Returns the final states of an agent's episodes in the scenes `indices`, in this order. `run` is the agent's evaluation. It does not
+    have the episodes in memory if its result was read from a file. Groups with such episodes are played again."""
     evaluation = run.evaluation
     found = {each["index"]: each for each in run.episodes()}
     agent: Agent | None = None
@@ -74,7 +74,8 @@ def ends(run: Run, indices: Sequence[int]) -> list[State]:
 
 
 def draw_differences(labels: Sequence[str], runs: Sequence[Run], indices: Sequence[int], path: Path) -> None:
-    """Writes a PNG with one row for each scene of `indices`: the final scenes of both agents, the first agent on the left."""
+    """Writes a PNG with one row for each scene of `indices`: the final scenes of both agents, the first agent on the left. `labels` and
+    `runs` have the name and the evaluation of each agent."""
     pictures, captions = [], []
     for index, *pair in zip(indices, *(ends(run, indices) for run in runs), strict=True):
         for label, end in zip(labels, pair, strict=True):

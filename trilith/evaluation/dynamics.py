@@ -1,5 +1,5 @@
-"""Evaluates a learned transition model: compares its predictions with the simulator's results, for recorded placements, one to `DEPTH`
-steps ahead.
+"""Measures the errors of a learned transition model: compares its predictions for recorded placements with the simulator's results, one to
+`DEPTH` steps ahead.
 
 To predict several steps ahead, each recorded placement is made in the scene that was predicted for the placement before it. A search uses
 the model in the same way.
@@ -27,8 +27,8 @@ from trilith.world.trajectory import Trajectory
 DEPTH = 4
 """Maximum number of steps that are predicted ahead."""
 OLD, NEW = 0.05, 0.20
-"""Limits in metres. A placement affects an old block if this block moves by more than `OLD`. It affects the new block if the new block
-comes to rest more than `NEW` away from its placed position."""
+"""Limits in metres that define which blocks a placement affects. A block that was placed earlier is affected if its centre moves by more
+than `OLD`. The new block is affected if its centre comes to rest more than `NEW` away from its placed position."""
 NUDGE = 0.001
 """Metres by which a placement is shifted to estimate the error that no prediction can avoid."""
 DEEP = 0.02
@@ -40,14 +40,14 @@ PREDICTED_AT_ONCE = 128
 
 
 def chains(episodes: Iterable[Trajectory]) -> list[list[Transition]]:
-    """Returns the chains of placements to predict. Every simulated placement of an episode starts a chain. The chain continues with the
-    next placements of the same episode, up to `DEPTH` in all."""
+    """Returns the chains of placements to predict. A chain is a list of at most `DEPTH` consecutive placements of one episode. A chain
+    starts at every simulated placement, so chains overlap."""
     return [steps[k : k + DEPTH] for episode in episodes for steps in (simulated(episode),) for k in range(len(steps))]
 
 
 def tried_first(agent: Valuer, states: Sequence[State], count: int = 8) -> list[list[Transition]]:
     """Simulates, in each state, the `count` placements to which an agent gives the highest values. A search would try these first. Returns
-    each placement as a chain of its own. Placements that end the episode without physics are left out."""
+    each placement as a list of one transition, as `compare` takes it. Placements that end the episode without physics are left out."""
     found = []
     for state, prior in zip(states, agent.priors(states), strict=True):
         for k in np.argsort(-prior.values, kind="stable")[:count].tolist():
@@ -61,24 +61,26 @@ def tried_first(agent: Valuer, states: Sequence[State], count: int = 8) -> list[
 
 @dataclass(frozen=True)
 class Compared:
-    """A prediction, compared with the simulator's result."""
+    """The prediction for one placement, compared with the simulator's result."""
 
     happened: Transition
     depth: int
-    """Number of steps since the last true state, from 1 to `DEPTH`."""
+    """How many steps ahead the placement was predicted, from 1 to `DEPTH`. A prediction of depth 1 starts from a true state."""
     ended: float
-    """Predicted probability that this placement ended the episode. It is 1 if the rules alone end the episode."""
+    """Predicted probability that this placement ended the episode. It is 1 if the episode certainly ends, because of the step limit or
+    because no block is left."""
     learned: float
     scored: float
-    """Two predicted rewards: `learned` is an output of the network; `scored` is computed from the predicted scene by the rules of the
-    task."""
+    """Two predicted rewards. `learned` is an output of the network. `scored` is the expected reward by the rules of the task, computed from
+    the predicted scene and the predicted probability that an obstacle is touched."""
     off: Floats
-    """(K,): distance in metres between the predicted and the true centre of each affected block (see `OLD`). Empty if an obstacle was
-    touched."""
+    """(K,), for the K blocks that the placement affected (see `OLD`): the distance in metres between the predicted and the true centre.
+    Empty if an obstacle was touched."""
     base_off: Floats
-    """(K,): the same distances for a baseline. In the baseline the new block falls straight down at every step, and nothing else moves."""
+    """(K,): like `off`, but for a baseline instead of the model. In the baseline the new block falls straight down at every step, and
+    nothing else moves."""
     new: Bools
-    """(K,): whether each affected block is the new one."""
+    """(K,): for each of the K blocks in `off`, whether it is the new one."""
     contacts: int
     """Number of wrong contacts: pairs of objects that touch either in the predicted scene or in the true one, but not in both. 0 if an
     obstacle was touched."""
@@ -87,8 +89,9 @@ class Compared:
 
 
 def compare(world: ModelWorld, all_chains: Sequence[list[Transition]]) -> list[Compared]:
-    """Predicts every placement of every chain, and compares each prediction with the simulator's result. The first prediction of a chain
-    starts from the true state, each later one from the previous prediction. The results are not sorted by chain."""
+    """Predicts every placement of every chain, and compares each prediction with the simulator's result. A chain is a list of consecutive
+    placements of one episode. Its first prediction starts from the true state, each later one from the previous prediction. The results are
+    not sorted by chain."""
     found: list[Compared] = []
     for begin in range(0, len(all_chains), PREDICTED_AT_ONCE):
         group = [(chain, chain[0].state, chain[0].state) for chain in all_chains[begin : begin + PREDICTED_AT_ONCE]]
@@ -106,8 +109,8 @@ def compare(world: ModelWorld, all_chains: Sequence[list[Transition]]) -> list[C
 
 
 def _fallen(asked: Sequence[tuple[State, Placement]]) -> list[State]:
-    """Returns the state after each (state, placement), as the baseline predicts it: the new block falls straight down, and nothing else
-    moves."""
+    """Returns the state after each (state, placement) of `asked`, as the baseline predicts it: the new block falls straight down, and
+    nothing else moves."""
     scenes, rows = zip(*(placed_scene(state, placement) for state, placement in asked), strict=True)
     placed = placed_arrays(scenes, rows)
     poses = [scene.pose.copy() for scene in scenes]
@@ -137,8 +140,9 @@ def _eventful(happened: Transition) -> tuple[NDArray[np.int64], int]:
 
 
 def nudged(happened: Transition) -> Floats | None:
-    """Simulates a placement again, shifted by 1 mm towards x = 0. Returns the distance (K,) in metres between the old and the new final
-    position of each affected block. None if a block then touches an obstacle."""
+    """Simulates a placement again, shifted by 1 mm towards x = 0. Returns an array (K,) for the K blocks that the original placement
+    affected (see `OLD`): the distance in metres between their final positions with and without the shift. None if a block touches an
+    obstacle after the shift."""
     x, y = happened.placement.x, happened.placement.y
     scene, _ = placed_scene(happened.state, happened.placement._replace(x=x + (NUDGE if x < 0 else -NUDGE), y=y))
     settled = settle(scene)
@@ -147,7 +151,7 @@ def nudged(happened: Transition) -> Floats | None:
 
 
 def overlapping(scene: Scene) -> bool:
-    """Whether any block overlaps another solid object of the scene by more than `DEEP`."""
+    """Whether any block of a scene overlaps another solid object by more than `DEEP` metres."""
     smaller = np.maximum(scene.size - DEEP, 0.01)
     return len(touching(scene.pose, smaller, scene.solid, scene.role == Role.BLOCK, 0.0)) > 0
 
@@ -157,9 +161,9 @@ def figures(compared: Sequence[Compared]) -> dict[str, Any]:
 
     placements      number of comparisons
     hit             fraction of the placements after which a block touched an obstacle
-    brier           Brier score of the predicted ends
+    brier           Brier score of the predicted probabilities that the episode ended
     brier_constant  Brier score of the best constant prediction
-    reliability     calibration of the predicted ends, see `reliability`
+    reliability     calibration of the same probabilities, see `reliability`
     reward_learned  mean squared error of `Compared.learned`, divided by the variance of the reward
     reward_scored   the same for `Compared.scored`
     eventful        number of affected blocks; of these, `new` were just placed, and `old` were there before
@@ -170,7 +174,7 @@ def figures(compared: Sequence[Compared]) -> dict[str, Any]:
     overlaps_true   fraction of the true scenes with an overlap as large
 
     Placements that certainly end the episode, because of the step limit or because no block is left, do not count for brier, brier_constant
-    and reliability.
+    and reliability. Placements after which an obstacle was touched do not count from eventful on.
     """
     settled = [each for each in compared if each.happened.after.ended != "obstacle_hit"]
     open_ = [each for each in compared if not is_last(each.happened.state)]
@@ -198,8 +202,9 @@ def figures(compared: Sequence[Compared]) -> dict[str, Any]:
 
 
 def reliability(said: Floats, truth: Floats) -> list[tuple[float, float, int]]:
-    """Returns the calibration of predicted probabilities. The range from 0 to 1 is divided into ten equal bins. Each bin gives (mean
-    prediction, frequency of the event, number of predictions), lowest bin first. Empty bins are left out."""
+    """Returns the calibration of predicted probabilities. `said` has the probabilities; `truth` is 1 where the event happened, else 0. The
+    range from 0 to 1 is divided into ten equal bins. Each bin gives (mean prediction, frequency of the event, number of predictions),
+    lowest bin first. Empty bins are left out."""
     bins = np.minimum((said * BINS).astype(int), BINS - 1)
     return [
         (float(said[bins == k].mean()), float(truth[bins == k].mean()), int((bins == k).sum())) for k in range(BINS) if (bins == k).any()
@@ -207,8 +212,9 @@ def reliability(said: Floats, truth: Floats) -> list[tuple[float, float, int]]:
 
 
 def nudge_error(all_chains: Sequence[list[Transition]], most: int = 1000) -> float | None:
-    """Estimates the error in metres that no prediction can avoid: the mean of `nudged` over the first placements of chains, until about
-    `most` affected blocks are measured. None if no block is affected."""
+    """Estimates the error in metres that no prediction can avoid. `all_chains` has lists of consecutive placements. The first placement of
+    each list is simulated again, shifted by 1 mm. The result is the mean distance by which blocks then come to rest elsewhere (see
+    `nudged`). Stops after about `most` blocks. None if no block is measured."""
     off: list[float] = []
     for chain in all_chains:
         first = chain[0]
@@ -220,7 +226,8 @@ def nudge_error(all_chains: Sequence[list[Transition]], most: int = 1000) -> flo
 
 def report(world: ModelWorld, all_chains: Sequence[list[Transition]]) -> dict[str, Any]:
     """Returns mean errors (see `figures`) as nested dictionaries, with task, level and depth as keys. All keys are text. The level "all"
-    has the placements of all levels together. A depth without placements is missing."""
+    has the placements of all levels together. A depth without placements is missing. `all_chains` has lists of consecutive placements (see
+    `chains`)."""
     compared = compare(world, all_chains)
     found: dict[str, Any] = {}
     for task in sorted({each.happened.state.task for each in compared}):

@@ -17,7 +17,8 @@ from trilith.world.trajectory import Trajectory
 def play(
     agent: Agent, states: Sequence[State], rngs: Sequence[np.random.Generator], zero_on_hit: bool = False
 ) -> list[tuple[Recording, State]]:
-    """Plays one episode from each state to its end, all in one batch. Returns a recording and the final state of each episode."""
+    """Plays one episode from each state to its end, all in one batch. Returns a recording and the final state of each episode. `rngs` has
+    the random generator of each episode. Raises ValueError if there are more or fewer generators than states."""
     require(len(rngs) == len(states), f"{len(rngs)} generators for {len(states)} states: there must be one for each")
     played = trajectories(agent, states, rngs, zero_on_hit)
     return [(Recording(each.states[0], each.placements, zero_on_hit), each.states[-1]) for each in played]
@@ -31,8 +32,9 @@ def trajectories(
     epsilon: float = 0.0,
     name: str = "",
 ) -> list[Trajectory]:
-    """Plays one episode from each state to its end, all in one batch. Returns the episodes with all their states. With probability
-    `epsilon`, a placement of the agent is replaced by a random legal one. `name` is the agent's name in the result."""
+    """Plays one episode from each state to its end, all in one batch. Returns the episodes with all their states. `rngs` has the random
+    generator of each episode. Each placement is replaced by a random legal one with probability `epsilon`. `name` is the agent's name in
+    the result."""
     chance = LegalAgent()
     now = [[state] for state in states]
     placements: list[list[Placement | None]] = [[] for _ in states]

@@ -23,8 +23,8 @@ from trilith.world.tasks import TASKS, Task, get_task
 
 Result = dict[str, Any]
 Draw = Callable[[list[Result], dict[str, str], Any], None]
-"""A function that draws the results of one task. Its arguments are the results, the colour of each agent and a matplotlib panel. It leaves
-the panel empty if there is nothing to draw."""
+"""A function that draws the results of one task. Its arguments are the results, the colour of each agent, and the matplotlib axes to draw
+on. It leaves the axes empty if there is nothing to draw."""
 
 PAPER: dict[str, dict[str, tuple[float | None, float | None]]] = {
     "paper: script": {"silhouette": (3.42, 5.27), "covering": (3.85, 5.31)},
@@ -41,10 +41,11 @@ number."""
 
 def load_results(folder: Path) -> list[Result]:
     """Reads all results in a folder, and sorts them by agent. Leaves out results of a task that cannot be imported. Raises ValueError if
-    nothing is left, or if the results are from different versions of the scenes.
+    nothing is left, if a result is damaged, or if the results are from different versions of the scenes.
 
-    Three fields of each result change. A new field "plain" has the agent's short name. "agent" becomes this name with the options of the
-    search. "seed" becomes (seed of the training, seed of the evaluation).
+    Three fields of each result change. A new field "plain" has the agent's short name, with a mark if the result is from other physics or
+    was measured with `zero_on_hit`. "agent" becomes this name, followed by the options of the search if there was one. "seed" becomes the
+    pair (seed of the training, seed of the evaluation).
     """
     require(folder.is_dir(), f"{folder} is not a folder with results of trilith evaluate")
     paths = sorted(folder.glob("[!.]*.json"))  # files whose names begin with a dot are still being written
@@ -110,8 +111,8 @@ def write_report(folder: Path, out: Path) -> Path:
 
 
 def _cells(results: list[Result]) -> dict[tuple[str, str, str], list[Result]]:
-    """Maps (agent, task, "all" or "hardest") to results on test scenes, one for each seed. If a seed has several results, the one with the
-    most scenes is kept. Other levels are left out."""
+    """Maps (agent, task, "all" or "hardest") to the results on test scenes of this level, one for each seed. If a seed has several results,
+    the one with the most scenes is kept. Other levels are left out."""
     by_size = sorted(_tested(results), key=lambda result: result["episodes"])
     largest = {(result["agent"], result["task"], result["level"], result["seed"]): result for result in by_size}
     cells: dict[tuple[str, str, str], list[Result]] = defaultdict(list)
@@ -127,8 +128,8 @@ def _tested(results: list[Result]) -> list[Result]:
 
 
 def _rewards(cells: dict[tuple[str, str, str], list[Result]], agent: str, task: str) -> list[list[float]]:
-    """Two lists, for level all and for the hardest level. Each has one mean reward per seed. A list is empty if the level was not
-    measured."""
+    """The mean rewards of an agent in a task as two lists: for the level all, and for the hardest level. Each has one entry per seed, and
+    is empty if the level was not measured. `cells` is the result of `_cells`."""
     return [[result["reward"] for result in cells.get((agent, task, kind), [])] for kind in ("all", "hardest")]
 
 
@@ -174,8 +175,8 @@ def _every_result(results: list[Result]) -> str:
 
 
 def _figure(path: Path, results: list[Result], draw: Draw) -> bool:
-    """Draws a figure with one panel per task, writes it to `path`, and returns True. If there is nothing to draw, removes the file and
-    returns False."""
+    """Draws a figure with one panel per task, each by a call of `draw`. Writes it to `path`, and returns True. If there is nothing to draw,
+    removes the file and returns False."""
     from matplotlib.figure import Figure
 
     tasks = _tasks(results)
@@ -203,8 +204,8 @@ _COLOURS = ("#3b6fb6", "#e08a2c", "#5a9e5a", "#b2484c", "#7d5fa8", "#7a6a5d", "#
 
 
 def _colours(results: list[Result]) -> dict[str, str]:
-    """Maps each agent to its colour. Random, legal, scripted and planner come first, then the other agents by name. Searches come after the
-    agent without search, ordered by budget."""
+    """Maps each agent to its colour. The order of the keys is the order in tables and figures. Random, legal, scripted and planner come
+    first, then the other agents by name. An agent with search follows the same agent without search, in order of budget."""
     order = {name: rank for rank, name in enumerate(("random", "legal", "scripted", "planner"))}
     names = {(order.get(r["plain"], len(order)), r["plain"], _budget(r), r["agent"]) for r in results}
     names |= {(order.get(r["plain"], len(order)), r["plain"], 0, r["plain"]) for r in results}

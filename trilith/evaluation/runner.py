@@ -56,9 +56,10 @@ from trilith.world.scene import Role
 from trilith.world.tasks import Level, get_task
 
 FRESH = "start over with --fresh"
-"""Advice in error messages about a result file of another evaluation, or one that keeps too few episodes."""
+"""Advice in error messages, for instance if the result file belongs to another evaluation."""
 GROUP = 16
-"""Number of episodes that run side by side. It is fixed, because the batch size of a network may change the last digits of its outputs."""
+"""Number of episodes that are played side by side. It is fixed, because the batch size of a network may change the last digits of its
+outputs."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ class Evaluation:
     sample: bool = False
     """Whether the agent samples from its policy instead of taking the best action."""
     worst: int = 10
-    """Number of worst episodes: those whose reward is furthest below the highest possible one. The result keeps all their placements."""
+    """How many of the worst episodes the result keeps with all placements. The worst episodes are those whose reward is furthest below the
+    highest possible one."""
 
     def __post_init__(self) -> None:
         set_name(self.task, self.level, self.split)
@@ -101,24 +103,27 @@ class Evaluation:
 
     @property
     def builder(self) -> str:
-        """The agent's name in films, with + search if it searches. Only the last `BUILDER` letters are kept."""
+        """The agent's name in films, with " + search" if it searches. A longer name is cut to its last `BUILDER` characters."""
         return f"{self.agent}{' + search' if self.search.budget else ''}"[-BUILDER:]
 
     def load(self) -> Agent:
-        """Returns the agent. Raises ValueError if there is no agent of this name, or if it cannot build in the task."""
+        """Returns the agent. Raises ValueError if there is no agent of this name, or if it cannot play the task, search or sample as
+        asked."""
         agent = load(self.agent, self.search, self.zero_on_hit, sample=self.sample)
         check_builds(self.agent, self.task)
         return agent
 
     def groups(self) -> list[list[int]]:
-        """The scene indices of each group. Every group has `GROUP` scenes, except that the last one may have fewer."""
+        """Divides the scenes into groups that are played side by side. Returns the scene indices of each group. Every group has `GROUP`
+        scenes, except that the last one may have fewer."""
         return [list(range(first, min(first + GROUP, self.scenes))) for first in range(0, self.scenes, GROUP)]
 
 
 def run_group(agent: Agent, evaluation: Evaluation, indices: list[int]) -> list[Played]:
-    """Plays the episodes of a group in one batch. Returns them in the order of `indices`.
+    """Plays the episodes in the scenes `indices` in one batch. Returns them in this order.
 
-    An agent without search acts the same with and without `zero_on_hit`. So its return under both rules is known.
+    The rule `zero_on_hit` does not change the actions of an agent without search. So one episode of such an agent gives its return with and
+    without this rule.
     """
     e, searches = evaluation, bool(evaluation.search.budget)
     starts = [start_in_set(e.task, e.level, e.split, index) for index in indices]
@@ -144,14 +149,14 @@ def run_group(agent: Agent, evaluation: Evaluation, indices: list[int]) -> list[
 
 
 def recording_of(evaluation: Evaluation, episode: Played) -> dict[str, Any]:
-    """Converts an episode of a journal to a recording in JSON."""
+    """The recording of an episode that `run_group` returned, as a dictionary for JSON."""
     first = start_in_set(evaluation.task, evaluation.level, evaluation.split, episode["index"])
     return {"start": first.to_json(), "placements": episode["placements"], "zero_on_hit": evaluation.zero_on_hit, "physics": PHYSICS}
 
 
 def summary(evaluation: Evaluation, episodes: list[Played]) -> dict[str, Any]:
-    """Returns the content of a result: the identity of the evaluation, means over all episodes, means by level, the reward of every
-    episode, and the worst episodes. The types are in `schema.Result`."""
+    """Returns the content of a result file: the identity of the evaluation, means over all episodes, means by level, the reward of every
+    episode, and the worst episodes. `schema.Result` describes the fields."""
     rewards, best = (np.array([episode[name] for episode in episodes]) for name in ("reward", "best"))
     rules, drawn = get_task(evaluation.task), [episode["level"] for episode in episodes]
     chosen = {level: np.array([each == level for each in drawn]) for level in (*rules.levels, *rules.generalisation) if level in drawn}
@@ -183,20 +188,22 @@ def summary(evaluation: Evaluation, episodes: list[Played]) -> dict[str, Any]:
 
 
 def _mean(episodes: list[Played], name: Literal["kept", "forfeited"]) -> float | None:
-    """Mean return of episodes; None if it is unknown for any episode."""
+    """Mean of the field `name` over episodes. None if the field is None in any episode."""
     values = [episode[name] for episode in episodes]
     return None if None in values else float(np.mean(np.array(values, np.float64)))
 
 
 class Run:
-    """An evaluation in progress. `run` plays the groups that are not done yet, and `finish` writes the result."""
+    """An evaluation in progress. `run` plays the groups of scenes that are not done yet, and `finish` writes the result."""
 
     def __init__(self, evaluation: Evaluation, out: Path, record: Path | None = None, fresh: bool = False) -> None:
-        """Resumes an earlier run of this evaluation, if there is one. If `record` names a folder, every episode is also written there. With
-        `fresh`, the evaluation starts over, and `run` removes an earlier result.
+        """Prepares an evaluation whose result is written to the file `out`. No scene is played yet. If an earlier run of the same
+        evaluation has finished, its result is read from `out`. If it was stopped, its finished groups are read from the journal. With
+        `fresh`, both are ignored, and `run` removes the earlier result. If `record` names a folder, every episode is also written there.
 
-        Raises ValueError if the file `out` exists but is not a result of this evaluation, if it keeps too few worst episodes, or if its
-        episodes are not in the folder `record`.
+        Raises ValueError if the agent cannot be loaded, or has changed since the journal was started. Raises ValueError if the file `out`
+        exists but is not a result of this evaluation, if it keeps too few worst episodes, or if its episodes are not in the folder
+        `record`. With `fresh`, `out` may be a result of any evaluation.
         """
         self.evaluation, self.out, self.record, self.fresh = evaluation, out, record, fresh
         self.journal = out.parent / f".{out.stem}.journal"
@@ -227,7 +234,8 @@ class Run:
         return found
 
     def _take_up(self) -> None:
-        """Reads the journal, if the same command wrote it. Raises ValueError if the agent or the task has changed since then."""
+        """Reads the finished groups of an earlier run from the journal. Ignores a journal of an evaluation with other options. Raises
+        ValueError if the options are the same, but the agent or the task has changed since then."""
         heading, groups = {}, self.evaluation.groups()
         lines = read_file(self.journal, MAX_LINES).splitlines(keepends=True)
         with suppress(ValueError, LookupError):
@@ -242,8 +250,8 @@ class Run:
                     self.done[number] = episodes
 
     def compile(self) -> None:
-        """Lets the agent make one placement if the code is not compiled yet. So the code is compiled once and not by every worker, and the
-        displayed speed of the episodes does not include compilation."""
+        """Lets the agent make one placement if the code is not compiled yet. Then the workers need not compile it again, and the displayed
+        speed of the episodes does not include compilation. Does nothing if the result is already there."""
         if self.result is None and not is_compiled(meet):
             e, rng = self.evaluation, np.random.default_rng(0)
             state = start_in_set(e.task, e.level, e.split, 0)
@@ -251,10 +259,10 @@ class Run:
             step(state, placement)
 
     def run(self, workers: int, cluster: str | None = None) -> Iterator[list[Played]]:
-        """Plays the remaining groups in worker processes, on this machine or on a `cluster`. Yields the episodes of each group as soon as
-        the group is finished, in any order.
+        """Plays the remaining groups in `workers` worker processes, on this machine or on the Ray cluster `cluster`. Yields the episodes of
+        each group as soon as the group is finished, in any order. Yields nothing if the result is already there.
 
-        Raises OSError if a worker dies or the disk is full; finished groups are kept.
+        Raises OSError if the disk is full or a worker on this machine dies; finished groups are kept.
         """
         if self.result is not None:
             return
@@ -279,12 +287,12 @@ class Run:
                 yield episodes
 
     def episodes(self) -> list[Played]:
-        """The finished episodes, in the order of their scenes."""
+        """The episodes in memory, in the order of their scenes. There are none if the result was read from its file."""
         return [episode for _, episodes in sorted(self.done.items()) for episode in episodes]
 
     def finish(self) -> dict[str, Any]:
-        """Writes the recordings, if they are wanted, and the result. Then removes the journal, and returns the result. Raises ValueError if
-        the agent or the task has changed since the start."""
+        """Writes the result, and the recordings if a folder for them was given. Then removes the journal, and returns the result. Raises
+        ValueError if the agent or the task has changed since the start."""
         if self.result is None:
             episodes = self.episodes()
             for episode in episodes if self.record is not None else ():
@@ -319,8 +327,8 @@ def evaluate(
     out: str | Path | None = None,
     fresh: bool = False,
 ) -> dict[str, Any]:
-    """Evaluates an agent on frozen scenes. Returns the result with the fields that `trilith evaluate` writes: "reward", "interval",
-    "solved", …
+    """Evaluates an agent on the first `scenes` frozen scenes of a set. Returns the result with the fields that `trilith evaluate` writes:
+    "reward", "interval", "solved", …
 
     `agent` is a name, the folder of a run, a file of weights, or my_module:MyAgent. `budget` is the number of simulations before each
     placement. `workers` is the number of worker processes on this machine or, if `cluster` is given, on a Ray cluster (local, auto or its
@@ -351,13 +359,14 @@ def _entry(line: bytes, kind: Any) -> Any:
 
 
 def _asked(identity: dict[str, Any]) -> dict[str, Any]:
-    """The fields of an identity that the command's options set. The other fields identify the content of agent and task: weights, code,
-    checksum of the scenes."""
+    """Returns an identity (see `Evaluation.identity`) without the fields about the content of agent and task: weights, code, and checksum
+    of the scenes."""
     return {name: value for name, value in identity.items() if name not in ("weights", "code", "checksum")}
 
 
 def _is_result(path: Path) -> bool:
-    """Whether a file holds a result, of any version and with any numbers."""
+    """Whether a JSON file has the main fields of a result. Neither their values nor versions are checked. Raises ValueError if the file is
+    not JSON."""
     data = read_json(path, most=MAX_RESULT)
     return isinstance(data, dict) and data.keys() >= {"agent", "task", "reward", "rewards"}
 
@@ -367,11 +376,12 @@ def _digest(text: bytes) -> str:
 
 
 Job = tuple[int, list[int]]
-"""A group: its number and the indices of its scenes."""
+"""A group of scenes: its number, and the indices of its scenes."""
 
 
 def _spread_on(address: str, evaluation: Evaluation, jobs: list[Job], workers: int) -> Iterator[tuple[int, list[Played]]]:
-    """Does the same as `spread`, with workers on the Ray cluster at `address`."""
+    """Plays groups of scenes (`jobs`) with workers on the Ray cluster at `address`. Yields (number of the group, its episodes) as soon as a
+    group is finished, in any order."""
     require(workers >= 1, f"{workers} workers: must be 1 or more")
     if not jobs:
         return
@@ -387,7 +397,7 @@ def _spread_on(address: str, evaluation: Evaluation, jobs: list[Job], workers: i
 def _make_work(evaluation: Evaluation, files: dict[str, bytes]) -> Work:
     """Returns the function with which a worker plays one group of scenes.
 
-    `files` has the agent's weights and card, as bytes by file name, for workers that do not share a disk. It is empty if every worker can
+    `files` maps file names to bytes: the agent's weights and card, for workers that do not share a disk. It is empty if every worker can
     load the agent by its name.
     """
     with TemporaryDirectory() as folder:

@@ -29,12 +29,13 @@ VERSION = 1
 Split = Literal["test", "valid"]
 SIZES: dict[Split, int] = {"test": 10_000, "valid": 1_000}
 FIRST = 100
-"""Number of scenes that the first checksum of a set covers."""
+"""Number of scenes that the checksum "first" of a set covers."""
 CHECKSUMS = Path(__file__).parent / "scenes.json"
 
 
 def set_name(task: str, level: Level, split: Split) -> str:
-    """The name of a set: task/level/split. The level "hardest" and the last level give the same name."""
+    """The name of a set: task/level/split. The level "hardest" and the last level give the same name. Raises ValueError if there is no such
+    task, level or split."""
     rules = get_task(task)
     require(split in SIZES, f"there is no split {split!r}: choose {', '.join(SIZES)}")
     return f"{rules.name}/{'all' if level == 'all' else rules.check_level(level)}/{split}"
@@ -54,7 +55,7 @@ def start_in_set(task: str, level: Level, split: Split, index: int) -> State:
 
 
 def all_sets() -> list[tuple[str, Level, Split]]:
-    """Lists the sets of the paper's tasks, each as (task, level, split)."""
+    """Lists the sets of the paper's tasks, each as (task, level, split). The levels include "all" and the generalisation levels."""
     sets: list[tuple[str, Level, Split]] = []
     for task in TASKS.values():
         levels: list[Level] = ["all", *task.levels, *task.generalisation]
@@ -77,8 +78,8 @@ def checksum(task: str, level: Level, split: Split, count: int) -> str:
 
 
 def recorded() -> dict[str, dict[str, str]]:
-    """Reads the checksums in the package. Maps the name of each set to its checksums "first" and "all". Raises ValueError if they belong to
-    a different version of the scenes."""
+    """Reads the checksums of all sets from `scenes.json`. Maps the name of each set to its two checksums: "first", of the first scenes, and
+    "all". Raises ValueError if the file is of another version of the scenes."""
     data = read_json(CHECKSUMS)
     require(
         data["version"] == VERSION,
@@ -88,7 +89,7 @@ def recorded() -> dict[str, dict[str, str]]:
 
 
 def check() -> Iterator[tuple[str, bool]]:
-    """Yields (name, unchanged) for every set: whether all its scenes are the same as when they were frozen."""
+    """Yields (name, unchanged) for every set of the paper's tasks: whether all its scenes are the same as when they were frozen."""
     sets = recorded()
     for task, level, split in all_sets():
         name = set_name(task, level, split)
@@ -96,8 +97,8 @@ def check() -> Iterator[tuple[str, bool]]:
 
 
 def freeze() -> Iterator[str]:
-    """Computes the checksums of all sets, and writes them at the end. Yields the name of each set when its checksums are computed. Raises
-    ValueError if the file has other checksums for the current version of the scenes."""
+    """Computes the checksums of all sets, and writes them to `scenes.json` at the end. Yields the name of each set when its checksums are
+    computed. Raises ValueError if the scenes of a set have changed but `VERSION` has not."""
     old = read_json(CHECKSUMS) if CHECKSUMS.exists() else {"version": None, "sets": {}}
     sets = {}
     for task, level, split in all_sets():

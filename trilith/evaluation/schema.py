@@ -17,21 +17,21 @@ from trilith.world.tasks import Level
 
 Count = Annotated[int, Meta(ge=0)]
 Placed = tuple[Annotated[int, Meta(ge=INVALID_EDGE.slot, lt=SLOTS)], float, float, bool]
-"""A placement: slot, x, y, sticky."""
+"""A placement: slot, x and y in metres, sticky."""
 
 
 class Played(TypedDict):
-    """An episode in a line of the journal."""
+    """An episode of an evaluation, as a line of the journal stores it."""
 
     index: Count
     level: Level
     reward: float
     kept: float | None
-    """Return without `zero_on_hit`; None if unknown."""
+    """Return without `zero_on_hit`. None if the agent searched with this rule, because its return without the rule is then unknown."""
     forfeited: float | None
-    """Return with `zero_on_hit`; None if unknown."""
+    """Return with `zero_on_hit`. None if the agent searched without this rule, because its return with the rule is then unknown."""
     best: float
-    """Highest possible reward."""
+    """Highest possible reward in the scene."""
     blocks: Count
     glue: Count
     reason: Reason
@@ -43,12 +43,12 @@ Figure = Annotated[float, Meta(ge=-1e9, le=1e9)]
 MAX_RESULT = 2**28
 """Maximum size of a result in bytes. A result may contain 10,000 whole episodes."""
 Some = Annotated[int, Meta(ge=1, le=10**9)]
-"""A number of episodes or simulations."""
+"""A number of episodes or simulations, 1 or more."""
 
 
 class Searched(TypedDict):
-    """The search of an agent. Besides the budget, a result has all other options of `SearchConfig` and, if the agent searched in a learned
-    model, the fingerprint of this model."""
+    """The search in a result. Besides the budget, it has all other options of `SearchConfig` and, if the agent searched in a learned model,
+    the fingerprint of this model."""
 
     budget: Some
 
@@ -62,7 +62,7 @@ class OfLevel(TypedDict):
 
 
 class _Start(TypedDict):
-    """The initial state in a recording. A table shows its level; the other fields are checked when the recording is replayed."""
+    """The initial state in a recording. Only its level is checked here; the other fields are checked when the recording is replayed."""
 
     level: Level
 
@@ -111,8 +111,8 @@ class Result(TypedDict):
 
 
 def read_result(path: Path) -> dict[str, Any] | None:
-    """Reads a result. Returns None if the file holds something else. Raises ValueError if the result is damaged, has a wrong field, or is
-    from a version of the scenes or of the physics that this package does not know."""
+    """Reads a result. Returns None if the JSON file holds something else. Raises ValueError if the file cannot be read, if the result is
+    damaged or has a wrong field, or if it is from a version of the scenes or of the physics that this package does not know."""
     data = read_json(path, most=MAX_RESULT)
     if not isinstance(data, dict) or not (CHECKSUM in data or data.keys() >= Result.__annotations__.keys()):
         return None

@@ -50,8 +50,8 @@ def spread_of_seeds(means: Sequence[float]) -> Spread:
 
 
 def interquartile_mean(values: Rewards) -> float:
-    """Mean of the middle half of all values. The lowest and the highest quarter are left out; their size is rounded down to whole
-    values."""
+    """Mean of the middle half of all values. The lowest quarter and the highest quarter are left out. A quarter of n values has n/4 values,
+    rounded down."""
     ordered = np.sort(values, axis=None)
     cut = len(ordered) // 4
     return float(ordered[cut : len(ordered) - cut].mean())
@@ -61,8 +61,9 @@ def bootstrap(strata: Sequence[Rewards], statistic: Statistic, rng: np.random.Ge
     """Computes `statistic` from the mean rewards of all seeds, with a 95 % percentile interval from a stratified bootstrap (Agarwal et al.
     2021).
 
-    `strata` has one array of rewards (seeds, scenes) for each task. Seeds are drawn with replacement within each task. If a task has only
-    one seed, its scenes are drawn instead, and the interval is over scenes.
+    `strata` has one array of rewards (seeds, scenes) for each task. `statistic` takes one array with the mean rewards of all seeds of all
+    tasks. Each of the `repeats` samples draws seeds with replacement within each task. If a task has only one seed, its scenes are drawn
+    instead.
     """
     drawn = [statistic(np.concatenate([_resampled(rewards, rng) for rewards in strata])) for _ in range(repeats)]
     low, high = np.quantile(drawn, (0.025, 0.975))
@@ -93,7 +94,7 @@ def probability_of_improvement(first: Sequence[Sequence[float]], second: Sequenc
 def difference_of_seeds(first: Sequence[float], second: Sequence[float]) -> Interval:
     """Difference of the mean rewards of two agents, with Welch's confidence interval over their seeds. Each agent needs two seeds or more.
 
-    A bootstrap interval of three seeds would be too narrow, because a bootstrap never draws values beyond those observed.
+    A bootstrap interval is not used, because it would be too narrow for a few seeds: a bootstrap never draws values beyond those observed.
     """
     x, y = np.asarray(first), np.asarray(second)
     value = float(x.mean() - y.mean())
@@ -123,8 +124,8 @@ def t_quantile(freedom: float) -> float:
     scale = lgamma((freedom + 1) / 2) - lgamma(freedom / 2) - log(freedom * pi) / 2
 
     def mass(t: float) -> float:
-        """The probability of the interval (0, t), by Simpson's rule. The substitution x = √ν tan φ turns the density into a power of cos
-        φ."""
+        """The probability of the interval (0, t), by Simpson's rule. The substitution x = √ν tan φ, where ν is `freedom`, turns the density
+        into a power of cos φ."""
         top = np.arctan(t / sqrt(freedom))
         density = np.cos(nodes * top) ** (freedom - 1)
         return float(exp(scale) * sqrt(freedom) * top * (weights * density).sum() / 1200)
