@@ -29,10 +29,12 @@ def check_minari() -> None:
 
 
 def write_minari(folder: Path, out: Path) -> int:
-    """Writes the recorded episodes of a folder as a Minari dataset in `out`, whole or not at all. Returns the number of episodes.
+    """Writes the recorded episodes of a folder as a Minari dataset in the folder `out`, whole or not at all. Replaces `out` if it exists.
+    Returns the number of episodes. Raises ValueError if packages or episodes are missing, or if a file is damaged.
 
     If the agent stopped, the episode is marked as truncated after its last placement, because the action spaces have no stop action.
-    Episodes without placements are left out. An episode of L placements has L + 1 rows of infos; row t + 1 belongs to placement t.
+    Episodes without placements are left out. An episode of L placements has L + 1 rows of infos: a row of zeros, and then one row for each
+    placement.
     """
     check_minari()
     from minari.data_collector.episode_buffer import EpisodeBuffer
@@ -92,7 +94,8 @@ def _compress(path: Path) -> None:
 
 
 def _columns(episode: Trajectory, env: ConstructionEnv) -> dict[str, Any] | None:
-    """Returns the arrays of one episode, by the names that Minari expects. None if the episode has no placements."""
+    """Returns the arrays of one episode, by the names that Minari expects. None if the episode has no placements. Observations have room
+    for `env.max_objects` objects."""
     arrays, _ = to_arrays([episode])
     stopped = episode.placements[-1] is None
     steps = len(episode.placements) - stopped

@@ -33,8 +33,8 @@ from trilith.world.tasks import Level, get_task
 from trilith.world.trajectory import DATASET, FORMAT, Trajectory, read_dataset, read_shard, shard_path, to_arrays
 
 SHARD = 32
-"""Number of episodes in a file. They are played in one batch. The number is fixed, because the last digits of a network's outputs may
-depend on the batch size."""
+"""Number of episodes in a file. Each agent plays its episodes of a file in one batch. The number is fixed, because the last digits of a
+network's outputs may depend on the batch size."""
 Shard = tuple[dict[str, NDArray[Any]], dict[str, str]]
 """The content of a file: arrays by name, and texts by name."""
 
@@ -44,7 +44,7 @@ class Recorder:
     """The definition of a recording. Two equal recorders write the same bytes."""
 
     agents: tuple[str, ...]
-    """Names of the agents. They take turns: each episode is played by the next agent."""
+    """Names of the n agents. They take turns: episode i is played by agent i modulo n."""
     task: str
     level: Level = "all"
     episodes: int = 1000
@@ -53,7 +53,7 @@ class Recorder:
     seed: int = 0
     """Seed of agents and of new scenes."""
     epsilon: float = 0.0
-    """Probability that the agent's placement is replaced by a random legal one."""
+    """Probability with which each placement is replaced by a random legal one."""
     zero_on_hit: bool = False
     search: SearchConfig = field(default_factory=SearchConfig)
 
@@ -75,11 +75,12 @@ class Recorder:
 
     @property
     def shards(self) -> int:
-        """Number of files."""
+        """Number of files with episodes."""
         return -(-self.episodes // SHARD)
 
     def identity(self) -> dict[str, Any]:
-        """The content of `dataset.json`: all settings that the episodes depend on."""
+        """Returns the fields of `dataset.json` except the checksums: all settings that the episodes depend on, and the version of the
+        format."""
         facts: dict[str, Any] = asdict(self) | {"agents": list(self.agents), "search": asdict(self.search) if self.search.budget else None}
         if facts["search"] and (model := world_fingerprint(self.search.world)):
             facts["search"]["model"] = model
@@ -104,9 +105,11 @@ class Recorder:
 
 
 def record(recorder: Recorder, out: Path, workers: int) -> Iterator[Shard]:
-    """Records the missing episodes. Yields the content of every file as soon as it is complete. Files that already exist come first.
+    """Records episodes into the folder `out`, in `workers` processes. Yields the content of every file: first of the files that already
+    exist, then of each other file as soon as it is complete.
 
-    Episodes of the same recording that `out` already holds are kept. Raises ValueError if `out` holds anything else.
+    If `out` holds episodes of the same recording, they are kept. Raises ValueError if `out` holds other files, another recording, or more
+    episodes than asked for.
     """
     make_folder(out)
     with folder_lock(out):
@@ -126,8 +129,8 @@ def record(recorder: Recorder, out: Path, workers: int) -> Iterator[Shard]:
 
 
 def _take(recorder: Recorder, out: Path) -> dict[str, Any]:
-    """Writes `dataset.json` and returns its content. Raises ValueError if the folder holds other files, other episodes, or more episodes
-    than asked for."""
+    """Writes `dataset.json` into the folder `out`, and returns its content. The checksums of files that already exist are kept. Raises
+    ValueError if the folder holds other files, other episodes, or more episodes than asked for."""
     path, facts = out / DATASET, recorder.identity() | {"checksums": [None] * recorder.shards}
     if not path.exists():
         require(
@@ -148,8 +151,8 @@ def _take(recorder: Recorder, out: Path) -> dict[str, Any]:
 
 
 def _found(recorder: Recorder, out: Path, number: int, checksum: str | None) -> Shard | None:
-    """Returns the content of file `number` if it already exists. Returns None if the file is missing, damaged or incomplete; it must then
-    be recorded."""
+    """Returns the content of file `number` in the folder `out`. Returns None if the file must be recorded: because it is missing, damaged
+    or incomplete, or because its checksum is not `checksum`."""
     try:
         arrays, texts = read_shard(out, number, checksum)
     except ValueError:
@@ -159,14 +162,14 @@ def _found(recorder: Recorder, out: Path, number: int, checksum: str | None) -> 
 
 
 def _make_work(recorder: Recorder) -> Work:
-    """Returns the function that a worker runs. The function takes the number of a file, and returns this number and the content of the
-    file."""
+    """Returns the function with which a worker records one file. The function takes the number of the file. It returns this number and the
+    content of the file."""
     agents = {name: load(name, recorder.search, recorder.zero_on_hit) for name in recorder.agents}
     return lambda number, _: (number, *to_arrays(recorder.play(agents, number)))
 
 
 def rewards_of(arrays: dict[str, NDArray[Any]]) -> list[float]:
-    """Returns the sum of rewards of each of the E episodes in a file, in their order."""
+    """Returns the sum of rewards of each episode in a file, in the order of the episodes. `arrays` are the arrays of the file."""
     ends = np.cumsum(arrays["length"].astype(np.int64) + 1) - 1
     totals: list[float] = arrays["total"][ends].tolist()
     return totals
