@@ -47,8 +47,8 @@ class PlayRequest(_NewEpisodes):
 
 
 class CorrectRequest(_NewEpisodes):
-    """A request for corrections: play new episodes without exploration, then let the planner continue each of them from one of its
-    states."""
+    """A request for corrections: play new episodes without exploration, then let the planner continue each episode from one of the states
+    in it."""
 
 
 class AssessRequest(_NewEpisodes):
@@ -78,9 +78,10 @@ class Simulated:
     made: Count = 0
     """Steps of episodes played with exploration."""
     counterfactual: Count = 0
-    """Simulated counterfactual actions. They are not counted as steps of episodes."""
+    """Simulated counterfactual actions. They do not count in `made`."""
     corrections: Count = 0
-    """Steps of corrections, and steps of the episodes that the corrections start from. Simulations inside the planner are not counted."""
+    """Steps of corrections, and steps of the policy's own episodes that were played to make corrections. Simulations inside the planner are
+    not counted."""
 
     def plus(self, other: Simulated) -> Simulated:
         """Adds the counts of `other`, purpose by purpose."""
@@ -103,14 +104,14 @@ class Result(NamedTuple):
     assessed: tuple[Assessed, ...] = ()
     """For an assessment: the result of each episode."""
     simulated: Simulated = Simulated()
-    """The simulator steps that the request took, by purpose."""
+    """The simulator steps of the request that the agent learns from, by purpose. All 0 for a validation or an assessment."""
     cpu_seconds: float = 0.0
     """Processor time of the request in an actor process. 0 if the request was played in the process of the run, which measures its own
     time."""
 
 
 def collect(policy: Policy, task: str, request: Request) -> Result:
-    """Plays the episodes of a request and returns the result. The same arguments always give the same result."""
+    """Plays the episodes of a request with a policy, and returns the result. The same arguments always give the same result."""
     if isinstance(request, ValidateRequest):
         return Result(request, [], {level: _validate(policy, task, level, request) for level in ("hardest", "all")})
     rules, rng = get_task(task), np.random.default_rng(request.seed)
@@ -170,9 +171,13 @@ def _play(policy: Policy, starts: Sequence[State], request: PlayRequest) -> tupl
 
 
 def _correct(policy: Policy, starts: Sequence[State], request: CorrectRequest, rng: np.random.Generator) -> tuple[list[Episode], Simulated]:
-    """Makes corrections: the policy plays an episode, and the planner continues this episode from one of its states, drawn at random. So
-    the policy learns in states that it visits itself (DAgger, Ross et al. 2011). A correction is kept only if it earns more than the
-    policy's own episode; otherwise it is returned without steps."""
+    """Makes corrections: the policy plays an episode from each of the states `starts`, and the planner continues this episode from one of
+    its states, drawn at random by `rng`. So the policy learns in states that it visits itself (DAgger, Ross et al. 2011). Returns the
+    corrections, and the number of simulator steps.
+
+    There is no correction for an episode that no other episode could beat. A correction that does not earn more than the policy's own
+    episode is returned without steps.
+    """
     rngs = [np.random.default_rng((*request.seed, 1, k)) for k in range(len(starts))]
     episodes, count = [], 0
     for played in trajectories(policy.agent, starts, rngs, request.zero_on_hit):
@@ -191,14 +196,14 @@ def _correct(policy: Policy, starts: Sequence[State], request: CorrectRequest, r
 
 
 def _flawless(trajectory: Trajectory) -> bool:
-    """Whether an episode was completed without any cost for glue. No other episode can earn more."""
+    """Whether an episode was completed without any cost for glue. Then no other episode can earn more."""
     end = trajectory.states[-1]
     return end.ended == "complete" and end.rules.sticky_cost * float(end.scene.sticky.sum()) == 0
 
 
 def _shown(policy: Policy, first: State, placements: Sequence[Placement | None], zero_on_hit: bool) -> list[tuple[Decision, Step]]:
-    """Plays the planner's placements from the state `first`, each replaced by the nearest action of the policy, until the planner stops or
-    the episode ends. Returns (decision, outcome) for each step."""
+    """Plays the planner's `placements` from the state `first`, each replaced by the nearest action of the policy. Ends when the planner
+    stops or the episode ends. Returns (decision, outcome) for each step."""
     state, shown = first, []
     for placement in placements:
         if placement is None:  # the planner stopped

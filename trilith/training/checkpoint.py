@@ -25,7 +25,7 @@ from trilith.utils.tensors import MAX_CHECKPOINT, load_tensors, save_tensors
 
 NAME = "checkpoint.safetensors"
 PREVIOUS = "previous.safetensors"
-"""Name of the previous checkpoint."""
+"""Name of the file that holds the checkpoint before the last one."""
 CHECKPOINT_FORMAT = 2
 """Version of the format of `Facts`."""
 
@@ -42,22 +42,24 @@ class Facts:
     requests: Count = 0
     """Number of requests for new episodes so far. The number of a request is a part of its seed."""
     corrections: Count = 0
-    """Number of corrections in answered requests. Requests without an answer do not count, because they are lost if the process dies."""
+    """Number of corrections requested so far, without requests that have no answer yet. Such requests are lost if the process dies."""
     actor_steps: Count = 0
     simulated: Simulated = field(default_factory=Simulated)
     """Number of simulator steps that the agent learned from."""
     seconds: Seconds = 0.0
-    """Training time, including the time before a resume."""
+    """Training time in seconds, including the time before a resume."""
     core_seconds: Seconds = 0.0
     """Processor time of all processes of the run."""
     validated: Annotated[int, Meta(ge=-1)] = 0
-    """Learner step at which the last requested validation was due."""
+    """Learner step at which the last requested validation was due. If validations have no answer when a checkpoint is written, the
+    checkpoint has a lower step, so that a resumed run requests them again."""
     best: float | None = None
-    """Highest validation reward so far: the mean on hardest scenes plus the mean on all scenes. None before the first validation."""
+    """Highest result of a validation so far: the mean reward on scenes of the level "hardest" plus the mean reward on scenes of the level
+    "all". None before the first validation."""
     last_valid: dict[str, float] = field(default_factory=dict)
     """Metrics of the last validation. Empty before the first one."""
     recent: list[float] = field(default_factory=list)
-    """Sums of rewards of the last played episodes, at most 200, oldest first."""
+    """Sum of rewards of each of the last played episodes, at most 200, oldest first."""
     figures: dict[str, float] = field(default_factory=dict)
     """Running means of the learner's metrics."""
     curriculum: dict[str, Any] = field(default_factory=dict)

@@ -17,14 +17,15 @@ from trilith.utils.files import typed
 
 Kind = Literal["schedule", "performance"]
 WINDOW = 200
-"""Number of episodes. A group of scenes (`Task.group`) is judged by its last `WINDOW` episodes, as in the paper. Our addition: a level is
-judged only after this many episodes of the level."""
+"""A group of scenes (`Task.group`) is judged by its last `WINDOW` episodes, as in the paper. A level is judged only after this many
+episodes of the level; the paper has no such rule."""
 LEAST = 20
-"""Ours: a group with at least this many episodes is judged on its own."""
+"""A group of scenes (`Task.group`) with at least this many episodes is judged on its own. The paper has no such rule."""
 SHARE = 5
-"""Ours: for this many steps of the actors, the evaluator makes at most one environment step."""
+"""The evaluator plays the extra episodes that judge the agent. It makes at most one environment step for this many steps of the actors. The
+paper has no such rule."""
 RARE = "rare"
-"""Name of the group into which all smaller groups of a level are pooled."""
+"""Name of the pool of all groups of a level that have too few episodes to be judged on their own."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class CurriculumConfig:
 
 
 class Assessed(NamedTuple):
-    """The result of an episode that the evaluator played."""
+    """The result of one extra episode by which a curriculum by performance judges the agent."""
 
     level: int
     """Number of the episode's level in the curriculum, from 0."""
@@ -66,8 +67,8 @@ class Assessed(NamedTuple):
 class Curriculum(ABC):
     """Base class of curricula. Levels are reached one after another.
 
-    Episodes come from the task's own mix of the levels reached so far, as in the paper, so that easy scenes are not forgotten. A
-    fraction of the episodes, `hardest_share`, comes from the highest level reached.
+    A fraction of the episodes, `hardest_share`, is played at the highest level reached so far. The other episodes come from the task's own
+    mix of all levels reached so far, as in the paper, so that easy scenes are not forgotten.
     """
 
     def __init__(self, task: str, config: CurriculumConfig) -> None:
@@ -79,14 +80,14 @@ class Curriculum(ABC):
 
     @abstractmethod
     def top(self, step: int) -> int:
-        """Number of the highest level reached at a learner step."""
+        """Number of the highest level reached at the learner step `step`."""
 
     def levels(self, step: int) -> tuple[float, ...]:
-        """Probability of each level at a learner step."""
+        """Probability of each level at the learner step `step`, from the first level to the last."""
         return self._up_to(self.top(step))
 
     def final(self) -> tuple[float, ...]:
-        """Probability of each level after all levels have been reached."""
+        """Probability of each level after all levels have been reached, from the first level to the last."""
         return self._up_to(self.last)
 
     def _up_to(self, top: int) -> tuple[float, ...]:
@@ -98,11 +99,12 @@ class Curriculum(ABC):
         return tuple(float(w) for w in weights / weights.sum())
 
     def due(self, actor_steps: int, episodes: int) -> bool:
-        """Whether the evaluator should play `episodes` more episodes now, given that the actors have made `actor_steps` steps so far."""
+        """Whether `episodes` more episodes should now be played to judge the agent, given that the actors have made `actor_steps` steps so
+        far. Always False if the curriculum does not judge the agent."""
         return False
 
     def report(self, episodes: Iterable[Assessed]) -> bool:
-        """Adds results of episodes that the evaluator played. Returns True if, with them, the highest level reached has been passed."""
+        """Adds the results of episodes that were played to judge the agent. Returns True if the highest level reached is now passed."""
         return False
 
     def figures(self) -> dict[str, float]:
@@ -110,7 +112,7 @@ class Curriculum(ABC):
         return {}
 
     def state(self) -> dict[str, Any]:
-        """The content of a checkpoint, as JSON."""
+        """The state of the curriculum for a checkpoint, as JSON values."""
         return {}
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -127,7 +129,7 @@ class Schedule(Curriculum):
 
 
 class Kept(TypedDict):
-    """The content of a checkpoint for a curriculum by performance."""
+    """The state of a curriculum by performance, as a checkpoint stores it."""
 
     passed: Annotated[int, Meta(ge=0)]
     steps: Annotated[int, Meta(ge=0)]
@@ -188,10 +190,11 @@ class Performance(Curriculum):
         return known >= WINDOW or self._up_to(self.passed)[self.passed] == 0
 
     def groups(self) -> dict[tuple[int, str], bool]:
-        """Maps (level, name) of each group to True if the group passes.
+        """Maps (level, name) of each group to True if the group passes: if the fraction of its episodes that were good is at least the pass
+        mark.
 
-        At each level, groups with fewer than `LEAST` episodes are pooled under the name `RARE`. A pool with fewer than `LEAST` episodes is
-        not in the result, so it cannot hold back a level.
+        At each level, groups with fewer than `LEAST` episodes are pooled under the name `RARE`. If the pool has fewer than `LEAST` episodes
+        too, it is not in the result, so it cannot hold back a level.
         """
         counted: dict[tuple[int, str], list[bool]] = {}
         for (level, group), good in self.good.items():
@@ -215,4 +218,4 @@ class Performance(Curriculum):
 
 
 CURRICULA: dict[Kind, type[Curriculum]] = {"schedule": Schedule, "performance": Performance}
-"""Curricula by their `kind`."""
+"""Maps `CurriculumConfig.kind` to the class of the curriculum."""

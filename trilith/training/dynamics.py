@@ -50,7 +50,7 @@ from trilith.world.trajectory import Trajectory, read_dataset, read_episodes
 HELD_OUT = 10
 """One episode in this many is held out for validation, unless separate validation episodes are given."""
 WATCHED = 500
-"""Number of chains of placements that are validated during training."""
+"""About this many of the held-out placements are used for a validation during training."""
 
 
 class Facts(TypedDict):
@@ -62,7 +62,7 @@ class Facts(TypedDict):
 
 
 class Errors(TypedDict):
-    """The errors of a validation that tables show. `trilith.evaluation.dynamics.figures` explains them."""
+    """The fields of a validation that tables show. There are further fields; `trilith.evaluation.dynamics.figures` explains all."""
 
     placements: Count
     reward_scored: float
@@ -83,11 +83,11 @@ class Validation(TypedDict):
     """The fields of `validation.json`."""
 
     recorded: Report
-    """Errors on the recorded placements."""
+    """Errors of the predictions for the recorded placements."""
     nudge: dict[str, float | None]
-    """Maps a task to its unavoidable error in metres (`nudge_error`)."""
+    """Maps a task to the error in metres that no prediction can avoid (`nudge_error`). None if it could not be measured."""
     first: NotRequired[Report]
-    """Errors on an agent's best placements, if an agent was given."""
+    """Errors of the predictions for the placements that an agent values highest. Missing if no agent was given."""
 
 
 def train_model(config: ModelRunConfig, screen: bool = True) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def train_model(config: ModelRunConfig, screen: bool = True) -> dict[str, Any]:
 
 
 class _Run:
-    """The state of a training run, and its loop."""
+    """The state of a training run of a transition model, and its loop."""
 
     def __init__(self, config: ModelRunConfig, agent: Valuer | None, log: Log) -> None:
         self.config, self.agent, self.log = config, agent, log
@@ -172,8 +172,8 @@ class _Run:
         return result
 
     def _report(self, means: dict[str, float]) -> None:
-        """Logs `means`, the mean losses since the last report, and the errors on about `WATCHED` of the held-out placements, predicted one
-        step ahead."""
+        """Logs `means`, which are the mean losses since the last report. Also logs the errors of one-step predictions for about `WATCHED`
+        of the held-out placements."""
         learner, steps = self.learner, self.config.model.steps
         minutes = {"minutes": self.seconds / 60}
         self.log.write("train", learner.steps, means | minutes)

@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 AHEAD = 200
-"""Size of the reserve of episodes, in learner steps that these episodes allow. With the reserve, learner and actors rarely wait for each
-other."""
+"""Size of the reserve of episodes: the number of learner steps that these episodes allow. With the reserve, learner and actors rarely wait
+for each other."""
 RATE = 0.1
 """Weight of a new value in the running means."""
 
 
 class Pace:
-    """Decides whether to request more episodes, so that both learner and actors stay busy and the ratio of their steps is kept (paper
-    §D.1).
+    """Decides when to request more episodes from the actors. The aim is to keep both learner and actors busy, and to keep the ratio of
+    their steps (paper §D.1).
 
-    The learner steps that the episodes so far allow are added to those that unanswered requests will allow; with a hundred actors, most
-    episodes are in such requests. More episodes are requested while the sum is below a limit: the reserve `AHEAD`, plus the steps that the
-    learner makes until a request is answered. Three running means are used: the number of learner steps that a result allows, the duration
-    of a request, and the duration of a learner step.
+    Every episode allows some learner steps. `wants` adds two numbers: the learner steps that the episodes received so far still allow, and
+    the learner steps that the episodes of unanswered requests are expected to allow. It asks for more episodes while the sum is below a
+    limit. The limit is the reserve `AHEAD`, plus the number of learner steps that are made while one request is answered. The estimates are
+    running means of three measured values: the learner steps that the result of a request allows, the duration of a request, and the
+    duration of a learner step.
 
-    There are two exceptions, in which actors get as many requests as they can take: before the first learner step, and if no ratio is set,
-    so that learner and actors run freely (§F.4).
+    Before the first learner step, `wants` always asks for more. If no ratio is set, episodes do not limit the learner steps, so `wants`
+    also asks for more (§F.4).
     """
 
     def __init__(self) -> None:
         self._worth = self._latency = self._step = 0.0
-        """Running means: number of learner steps that a result allows, duration of a request and duration of a learner step in seconds."""
+        """Three running means: the number of learner steps that a result allows, the duration of a request in seconds, and the duration of
+        a learner step in seconds."""
         self._under_way: dict[int, float] = {}
         """Maps the number of each unanswered request to the time at which the request was sent."""
 
     def wants(self, due: float) -> bool:
-        """Whether to request more episodes, given that the episodes so far allow `due` more learner steps."""
+        """Whether to request more episodes. `due` is the number of learner steps that the episodes received so far still allow."""
         return not self._step or due + self._worth * len(self._under_way) < AHEAD + self._latency / self._step
 
     def sent(self, number: int, now: float) -> None:

@@ -46,8 +46,9 @@ def passes(run: Path, across: Across = "core_minutes") -> list[tuple[float, int]
 
 
 def model_curve(run: Path, across: Across = "core_minutes") -> Points:
-    """Returns the curves "end" and "reward" of the transition model that a run learns together with its agent, with points (x, remaining
-    error). They have no points if there is no model. Errors are measured on episodes before the model learned from them.
+    """Returns two curves of the transition model that a run learns together with its agent: "end" and "reward", with points (x, remaining
+    error). x is the field `across` of the log. Both curves are empty if the run learns no model. Errors are measured on episodes before the
+    model learned from them.
 
     The error of predicted ends is the Brier score divided by the Brier score of the best constant prediction. The error of predicted
     rewards is the fraction of unexplained variance.
@@ -123,7 +124,8 @@ def _task(run: Path) -> str:
 
 
 def _draw_task(row: Any, task: str, curves: Sequence[_Curve], points: Mapping[Path, Points], across: Across) -> None:
-    """Draws the curves of a task into the panels of `row`: the hardest level into the first, all levels into the second."""
+    """Draws the curves of a task into the panels of `row`: the hardest level into the first, all levels into the second. `points` has the
+    curves of each run, as `curve` returns them."""
     for axis, level in zip(row, ("hardest", "all"), strict=False):
         for number, each in enumerate(curves):
             colour, seeds = f"C{number}", [np.array(points[run][level]) for run in each.runs]

@@ -103,10 +103,10 @@ class Run:
         self.corrections = 0
         """Number of corrections requested so far."""
         self._validations: dict[int, tuple[int, Weights]] = {}
-        """Maps the learner step at which an unanswered validation was due to two values: the learner step of the validated weights, and
-        these weights."""
+        """The validations that have no answer yet. A key is the learner step at which the validation was due. Its value is (learner step of
+        the validated weights, these weights)."""
         self._assessing = False
-        """Whether a request for the curriculum's evaluator was sent and not yet answered."""
+        """Whether a request for an assessment (`AssessRequest`) was sent and has no answer yet."""
         self.pace = Pace()
         self._weights: tuple[int, Weights] = (-1, {})
         """Two values: the learner step of the weights that were last sent to actors, and these weights."""
@@ -204,7 +204,8 @@ class Run:
         facts.seconds = time.monotonic() - started
 
     def _limits(self) -> list[tuple[float, float]]:
-        """The limits of the run that are set, each as (done, limit): minutes, core-minutes, learner steps."""
+        """Returns (spent so far, limit) for each limit that the config sets. There may be limits of minutes, of core-minutes and of learner
+        steps."""
         config, facts = self.config, self.facts
         limits = (
             (facts.seconds / 60, config.minutes),
@@ -214,8 +215,8 @@ class Run:
         return [(done, limit) for done, limit in limits if limit is not None]
 
     def _next_request(self, wanted: bool) -> Request | None:
-        """Returns the next request: for a validation or an assessment if one is due, else for corrections if the learner wants them, else
-        for episodes if these are `wanted`. Returns None if nothing is needed now."""
+        """Returns the next request for the actors. It is for a validation or an assessment if one is due, otherwise for corrections if the
+        learner wants them, otherwise for new episodes if `wanted` is True. Returns None if none of these is needed now."""
         config, learner, facts = self.config, self.learner, self.facts
         due = learner.steps - learner.steps % config.evaluate_every
         if config.evaluate_scenes and due > facts.validated:
@@ -235,7 +236,8 @@ class Run:
         return PlayRequest(seed, config.episodes, levels, config.zero_on_hit, learner.exploration())
 
     def _validation(self, due: int) -> ValidateRequest:
-        """Returns the request for a validation. Keeps the current weights until the result shows whether they are the best so far."""
+        """Returns the request for the validation that was due at the learner step `due`. Keeps a copy of the current weights until the
+        result shows whether they are the best so far."""
         self.facts.validated = due
         self._validations[due] = self.learner.steps, self.learner.policy.weights()
         return ValidateRequest(due, self.config.evaluate_scenes, self.config.zero_on_hit)
@@ -253,8 +255,8 @@ class Run:
             self._receive(actors, log, 0.2, ValidateRequest)
 
     def _receive(self, actors: Actors, log: Log, timeout: float, kind: type = object) -> None:
-        """Receives results, and handles those whose request is of the type `kind`; drops the others. Logs the notes of the pool of actors,
-        for instance that an actor died."""
+        """Receives results. Handles those whose request is of the type `kind`, and drops the others. Logs the notes of the pool of actors,
+        for instance that an actor died. `timeout` is the longest wait in seconds."""
         for result in actors.receive(timeout):
             if isinstance(result.request, kind):
                 self._take(result, log)
@@ -304,8 +306,8 @@ class Run:
                 facts.best = reward
 
     def _spent(self) -> dict[str, float]:
-        """Maps names to the times and the numbers of steps that the run has taken so far: minutes, core_minutes, actor_steps and
-        simulator_steps, and simulated_NAME for each purpose in `Simulated`."""
+        """Maps names to what the run has spent so far: minutes, core_minutes, actor_steps, simulator_steps, and simulated_NAME for each
+        count NAME in `Simulated`."""
         facts = self.facts
         simulated = {f"simulated_{name}": count for name, count in asdict(facts.simulated).items()}
         minutes = {"minutes": facts.seconds / 60, "core_minutes": facts.core_seconds / 60}
@@ -365,7 +367,7 @@ class Run:
         )
 
     def _save(self, log: Log) -> None:
-        """Writes the full checkpoint, the last weights, and the learned model, if there is one."""
+        """Writes the full checkpoint and the last weights. If the learner has learned a transition model, writes this model too."""
         arrays, learner = self.learner.state()
         # A resumed run requests the validations under way again.
         validated = min((due - 1 for due in self._validations), default=self.facts.validated)
