@@ -1,11 +1,11 @@
 """Access control: refuses requests for a foreign host or from another site, and adds security headers to every answer.
 
-The server listens on loopback, where any web site that is open in the same browser could reach it. So a request must come from the page
-itself, and its Host header must name this machine. If a site lets its own name point at 127.0.0.1 (DNS rebinding), the Host header has the
-name of the site, and the request is refused.
+By default the server listens on loopback, where any web site that is open in the same browser could reach it. So a request must come from
+the page itself, and its Host header must name this machine. If a site lets its own name point at 127.0.0.1 (DNS rebinding), the Host header
+has the name of the site, and the request is refused.
 
-Beyond loopback a request must also have the token of this server. The server prints an address with `?token=`. The answer to this address
-sets a cookie. Later requests carry the token in this cookie, or as `Authorization: Bearer`.
+If the server listens on another address, a request must also have the token of this server. The server prints an address with `?token=`.
+The answer to this address sets a cookie. Later requests carry the token in this cookie, or as `Authorization: Bearer`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ CLOSE = (b"connection", b"close")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
+    """Whether `host` is a loopback address, which only this machine can reach. False for every name except localhost."""
     try:
         return host.lower() in LOOPBACK or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -67,7 +67,8 @@ class AccessControl:
             self.names.add(socket.gethostname().lower())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes an accepted request to the application. Answers any other request itself, with an error or the cookie."""
+        """Passes an accepted request to the application. Answers any other request itself: with an error, or by setting the cookie that
+        carries the token."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -99,7 +100,7 @@ class AccessControl:
         return self._is_token(request.cookies.get(COOKIE, "")) or (scheme == "Bearer" and self._is_token(given))
 
     def problem(self, scope: Scope) -> str | None:
-        """The reason to refuse a request; None if it is accepted."""
+        """The reason to refuse a request, from its headers; None if there is no reason. The token is not checked here."""
         names = [name for name, _ in scope["headers"]]
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         host = headers.get(b"host", "")
@@ -123,8 +124,8 @@ class AccessControl:
         return None
 
     def _is_us(self, host: str) -> bool:
-        """Whether a Host header names this machine. If the server listens beyond loopback, any IP address is accepted, because only a name
-        can be made to point at another machine."""
+        """Whether a Host header names this machine. If the server listens beyond loopback, any IP address is accepted. This is safe,
+        because DNS rebinding needs a name instead of an IP address."""
         try:
             name = urlsplit(f"//{host}").hostname or ""
             _ = urlsplit(f"//{host}").port

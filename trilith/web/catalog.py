@@ -40,11 +40,13 @@ METHODS = {"dqn": "Q-learning", "rs0": "an actor-critic"}
 
 
 class Catalog:
-    """The agents that the page offers, by label. A label is the name of an agent, or the last part of a run's path. If two labels
-    would be the same, runs are labelled by their whole path."""
+    """The agents that the page offers, by label. A label is the name of an agent, or the last part of a run's path. If two labels would be
+    the same, runs are labelled by their whole path. The label of an agent with search ends in " + search"."""
 
     def __init__(self, agents: Sequence[str], budget: int, tasks: Iterable[str], world: str = SearchConfig.world) -> None:
-        """Agents with search use the transition model `world`. Raises ValueError for an unknown agent, or a run without weights."""
+        """Offers all agents that need no training, all shipped agents, and `agents`. If `budget` is not 0, trained agents that can search
+        are offered a second time, with a search of `budget` simulations in the transition model `world`. Raises ValueError for an unknown
+        agent, or a run without weights."""
         known = available()
         for name in agents:
             require(
@@ -67,15 +69,15 @@ class Catalog:
         """Maps a task, then a label, to a sentence about the agent. Has only the agents that can build in the task."""
 
     def find(self, label: Any, task: str) -> Spec:
-        """Returns the agent of a label. Only labels of the catalog are looked up, so a client cannot name a path. Raises ValueError
-        for other labels, and if the agent cannot build in the task."""
+        """Returns the agent with this label. Only labels of the catalog are looked up, so a client cannot name a path. Raises ValueError if
+        no agent has this label, or if the agent cannot build in the task."""
         require(isinstance(label, str) and label in self.specs, f"there is no agent of that name: choose {', '.join(self.specs)}")
         if label not in self.about.get(task, {}):
             check_builds(self.specs[label].name, task)  # raises ValueError with the reason
         return self.specs[label]
 
     def trained(self) -> tuple[tuple[Spec, str], ...]:
-        """The trained agents, each with the first task in which it can build. An agent that can build in none is left out."""
+        """The trained agents, each with the first task in which it can build. An agent that can build in none of the tasks is left out."""
         tasks = {label: next((task for task, labels in self.about.items() if label in labels), None) for label in self.specs}
         return tuple((spec, task) for label, spec in self.specs.items() if _is_trained(spec.name) and (task := tasks[label]) is not None)
 
@@ -118,7 +120,8 @@ def _was_taught(card: Card) -> bool:
 
 
 def _title(label: str, spec: Spec) -> str:
-    """The title of an agent on the page. Shipped agents have plain titles that follow from their cards; others have their label."""
+    """The title of an agent on the page. It comes from `UNTRAINED` for an agent that needs no training, and from the card for a shipped
+    agent. For any other agent it is the label."""
     if spec.name in UNTRAINED:
         return UNTRAINED[spec.name][0]
     paths = shipped(spec.name)

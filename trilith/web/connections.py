@@ -1,4 +1,5 @@
-"""Closes idle connections, because they would lock out other clients. Also closes connections that do not speak HTTP."""
+"""Limits the number of connections and the time for the head of a request, so that no client can lock out the others. Also closes
+connections that do not speak HTTP."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from trilith.web.access import CLOSE, HEADERS
 
 HEADER_SECONDS = 10.0
-"""Seconds that a client has to send the head of a request. They begin with the connection or, for later requests, with the first byte of
-the request."""
+"""Seconds that a client has to send the head of a request. They are counted from the start of the connection or, for a later request, from
+its first byte."""
 PER_CLIENT = 64
 """Maximum number of simultaneous connections from one address; a browser has about six."""
 IN_ALL = 200
@@ -22,7 +23,9 @@ IN_ALL = 200
 
 
 class Connection(H11Protocol):
-    """A connection whose request must arrive in time. If there are too many connections, the one that has been idle longest is closed."""
+    """A connection on which the head of a request must arrive in time. If there are too many connections when a new one is made (see
+    `PER_CLIENT` and `IN_ALL`), one of the idle ones is closed: the one that was opened first, no matter when it was last used. If no other
+    connection is idle, the new one is closed. A connection is idle if none of its requests waits for an answer."""
 
     _timer: asyncio.TimerHandle | None = None
     _since = 0.0
@@ -57,7 +60,7 @@ class Connection(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def _watch(self) -> None:
-        """Sets a time limit while the connection waits for the head of a request. Removes it when the head has arrived."""
+        """Starts the time limit for the head of a request (`HEADER_SECONDS`), or removes it when the head has arrived."""
         if self.conn.their_state is not h11.IDLE:
             self._cancel()
         elif self._timer is None and (self.cycle is None or self.conn.trailing_data[0]):

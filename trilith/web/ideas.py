@@ -18,11 +18,13 @@ from trilith.world.scene import INVALID_EDGE, Placement, Role, clipped
 LOOKAHEAD_PLACEMENTS = 240
 """Maximum number of placements that the look-ahead tries. Each takes one or two milliseconds."""
 LOOKAHEAD_SECONDS = 1.5
-"""Maximum time of the look-ahead."""
+"""Maximum time of the look-ahead in seconds."""
 IDEAS_APART = 0.3
-"""Metres: if two ideas for the same kind of block come to rest closer together than this, only the better is shown."""
+"""If two blocks of equal width come to rest closer together than this, the look-ahead shows only the better of the two placements. The
+distance is computed from x and y in metres and the angle in radians."""
 IDEAS_ASKED = 4
-"""For each idea to show, this many are requested from the agent, because some may be equal after clipping."""
+"""For each idea to show, this many are requested from the agent, because some may be equal after their positions are clipped to where
+blocks may be."""
 
 
 class Idea(NamedTuple):
@@ -32,7 +34,7 @@ class Idea(NamedTuple):
     value: float
     """Expected reward from now to the end of the episode. For a look-ahead: the reward of this step alone."""
     visits: int | None = None
-    """Number of simulations of a search that made this placement; None without search."""
+    """Number of simulations in which a search made this placement; None without search."""
     line: tuple[Placement, ...] = ()
     """The placements that would follow: the principal variation of the search."""
 
@@ -51,8 +53,8 @@ class Thoughts(NamedTuple):
     """The ideas of an agent that the page shows."""
 
     source: str
-    """"agent": the agent's own values; "plan": the steps of its plan, each with its reward; "lookahead": rewards of single
-    placements, from the simulator."""
+    """Where the ideas come from. "agent": the agent's own values; "plan": the steps of its plan, each with its reward; "lookahead": rewards
+    of single placements, from the simulator."""
     ideas: list[Idea]
     chosen: bool = False
     """Whether the first idea is the agent's choice, even if others have a higher value."""
@@ -71,7 +73,8 @@ def think(agent: Agent, state: State, rng: np.random.Generator, k: int) -> Thoug
     """Returns the ideas of an agent to show. A `Thinker` gives its `k` best ideas, and an agent that `PlansAhead` gives its whole plan. For
     any other agent, its choice comes first, and then the best placements of a `lookahead`.
 
-    Each placement is first clipped as the rules clip it. If two clipped placements are equal, only the better one is shown.
+    The position of each placement is first clipped to where blocks may be, as the rules do. If two placements are then equal, only the
+    better one is shown.
     """
     if isinstance(agent, Thinker):
         found = [Idea(*each) for each in agent.ideas(state, rng, k * IDEAS_ASKED)]
@@ -90,10 +93,10 @@ def views(agent: Agent, state: State) -> list[ObjectView]:
 
 
 def value_map(agent: Agent, state: State, rng: np.random.Generator, slot: int) -> list[tuple[float, float, float]] | None:
-    """(x, y, value) of every position that an agent considers for the block of `slot`, or for another block of the same width. If a
+    """Returns (x, y, value) of every position that an agent considers for the block of `slot`, or for another block of the same width. If a
     position has several values, for instance with and without glue, the highest counts.
 
-    None for an agent without values. For an agent that searches, the values are those after its search.
+    Returns None for an agent without values. For an agent that searches, the values are those after its search.
     """
     if isinstance(agent, SearchAgent):
         [root] = agent.search([state], [rng])
@@ -113,7 +116,7 @@ def value_map(agent: Agent, state: State, rng: np.random.Generator, slot: int) -
 
 
 def _planned(state: State, plan: list[Placement]) -> list[Idea]:
-    """The steps of a plan, in order, each with its reward."""
+    """The steps of a plan, in order, each with its reward. The plan begins in `state`, and is cut at the end of the episode."""
     ideas = list[Idea]()
     for placement in plan:
         if not state.ended:
@@ -139,13 +142,14 @@ def _distinct(state: State, ideas: list[Idea]) -> list[Idea]:
 
 
 def lookahead(state: State, rng: np.random.Generator, k: int, first: Placement | None = None) -> list[Idea]:
-    """Simulates legal relative placements and returns the `k` with the highest reward, best first. `first`, if given, comes before all
-    others.
+    """Simulates legal placements, each relative to an object of the scene. Returns the `k` with the highest reward, best first. If `first`
+    is given, it comes before all others.
 
     Placements at the middles of targets are tried first, because a reward is likely there, then others at random. Blocks of equal width are
-    interchangeable, so only the first available slot of each width is tried, without glue. Some placements are left out: those that end the
-    episode for another reason than complete or max_steps, those with about the same effect as a better one and, if any placement earns a
-    reward, those without a reward.
+    interchangeable, so only the first available slot of each width is tried, without glue.
+
+    A placement that ends the episode for another reason than complete or max_steps is left out. So is a placement with about the same
+    effect as a better one (`IDEAS_APART`). Placements without a positive reward are shown only if there is none with a positive reward.
     """
     found: list[tuple[Idea, tuple[float, ...]]] = []
     best = [] if first is None else [_tried(state, first)[:2]]
@@ -165,7 +169,8 @@ def lookahead(state: State, rng: np.random.Generator, k: int, first: Placement |
 
 
 def _candidates(state: State, rng: np.random.Generator) -> Iterator[Placement]:
-    """Yields up to `LOOKAHEAD_PLACEMENTS` legal relative placements. Those at the middles of targets come first."""
+    """Yields up to `LOOKAHEAD_PLACEMENTS` legal placements, each relative to an object of the scene. Those at the middles of targets come
+    first, then others in random order."""
     codec, scene = DiscreteRelative(), state.scene
     choices = np.argwhere(codec.mask(scene) & first_of_width(scene)[:, None, None])
     likely = (scene.role[choices[:, 1]] == Role.TARGET) & (np.abs(choices[:, 2] - codec.offsets // 2) <= 1)

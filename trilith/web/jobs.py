@@ -1,4 +1,5 @@
-"""The jobs of the page's worker processes. Arguments have been validated by `request_schema`. Each job returns the bytes of an answer."""
+"""The jobs of the page's worker processes. Arguments have been validated by `request_schema`. Each job returns the bytes of an answer:
+JSON, or a GIF."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 FILM_PIXELS = 400
 
 _agents: dict[tuple[Spec, bool], Agent] = {}
-"""Cache of the agents that this process has loaded, so that a network is read only once."""
+"""The agents that this process has loaded, by (agent, `zero_on_hit`), so that a network is read only once."""
 
 
 @runtime_checkable
@@ -38,15 +39,15 @@ class Predicts(Protocol):
     """A transition model that predicts more than a search needs, as a learned model does."""
 
     def predict(self, asked: Sequence[tuple[State, Placement]]) -> Sequence[Outcome]:
-        """Predicts the outcome of each placement. The new blocks must not overlap anything."""
+        """Predicts the outcome of each (state, placement) of `asked`. The new blocks must not overlap anything."""
         ...
 
 
 def prepare(tasks: Sequence[str], agents: Sequence[tuple[Spec, str]] = (), world: str | None = None) -> None:
     """Compiles all code before the first request, while there is no time limit.
 
-    Makes two placements in each of the `tasks`, one prediction with `world`, and one decision of each of the `agents`. Each agent
-    comes with the task for its decision.
+    Makes two placements in each of the `tasks`, one prediction with the transition model `world` if it is given, and one decision of each
+    of the `agents`. Each agent comes with the task for its decision.
     """
     agent = LegalAgent()
     for name in tasks:
@@ -78,7 +79,8 @@ _world = cache(make_world)
 
 
 def _generator(seed: int, state: State) -> np.random.Generator:
-    """Returns a new generator for each state, so that an agent decides the same again in the same state."""
+    """Returns a new random generator, seeded by `seed` and the number of steps of the state. So an agent decides the same again in the same
+    state."""
     return np.random.default_rng([seed, state.steps])
 
 
@@ -87,12 +89,13 @@ def _encode(data: Any) -> bytes:
 
 
 def begin(task: str, level: Level, seed: int, placed: Sequence[Placement | None]) -> bytes:
-    """Starts an episode, and makes the placements that a link has stored. Answers with every state, without the frames of falls."""
+    """Starts an episode in the scene that `seed` generates, and makes the placements `placed` in it. They are empty for a new episode, and
+    come from the link if a visitor opens a link to an episode. Returns every state as JSON, without the poses during falls."""
     return _replayed(Recording(start(task, level, np.random.default_rng(seed)), tuple(placed)), frames=False)
 
 
 def replay(recording: Recording) -> bytes:
-    """Every state of an episode, with the frames of every fall."""
+    """Simulates a recorded episode again. Returns every state as JSON, with the poses during each fall."""
     return _replayed(recording, frames=True)
 
 
@@ -109,17 +112,18 @@ def _replayed(recording: Recording, frames: bool) -> bytes:
 
 
 def open_file(body: bytes) -> bytes:
-    """The episodes of a file, each as its text and a note. `body` is the whole request. It contains the file and may be large."""
+    """Returns the episodes of a file as JSON, each as its text, a note and a seed. `body` is the whole request, which contains the file and
+    may be large."""
     return _encode({"recordings": schema.open_text(schema.read(schema.parse(body), "text")["text"])})
 
 
 def place(state: State, placed: Placement | None, zero_on_hit: bool) -> bytes:
-    """Makes one placement."""
+    """Makes the placement `placed`; with None, the builder stops. Returns the result as JSON, see `request_schema.stepped`."""
     return _encode(schema.stepped(state, step(state, placed, zero_on_hit, record=True), placed))
 
 
 def act(state: State, spec: Spec, seed: int, zero_on_hit: bool) -> bytes:
-    """Makes one placement that an agent chooses."""
+    """Makes one placement that an agent chooses. Returns the result as JSON, see `request_schema.stepped`."""
     [placed] = _agent(spec, zero_on_hit).act([state], [_generator(seed, state)])
     if placed is not None:  # + 0.0 turns -0.0 into 0.0: a link cannot hold -0.0, and its replay must give the same bytes
         placed = Placement(int(placed.slot), float(placed.x) + 0.0, float(placed.y) + 0.0, bool(placed.sticky))
@@ -127,7 +131,8 @@ def act(state: State, spec: Spec, seed: int, zero_on_hit: bool) -> bytes:
 
 
 def ideas(state: State, spec: Spec, seed: int, k: int) -> bytes:
-    """The placements that an agent considers in a state, and its views of objects."""
+    """Returns as JSON the placements that an agent considers in a state, and its views of the objects. There are at most `k` placements,
+    unless the agent gives a whole plan."""
     thoughts = think(_agent(spec), state, _generator(seed, state), k)
     return _encode(
         {
@@ -158,16 +163,18 @@ def _view(view: ObjectView) -> dict[str, Any]:
 
 
 def values(state: State, spec: Spec, seed: int, slot: int) -> bytes:
-    """An agent's values of a block at every position that it considers, as (x, y, value); null if the agent has no values."""
+    """Returns as JSON an agent's values of the block of `slot` at every position that it considers, as (x, y, value); null if the agent has
+    no values."""
     places = value_map(_agent(spec), state, _generator(seed, state), slot)
     return _encode({"places": None if places is None else [[round(number, 4) for number in place] for place in places]})
 
 
 def predict(world: str, state: State, placed: Placement | None, zero_on_hit: bool) -> bytes:
-    """The prediction of a placement, by a transition model that is not the simulator.
+    """Predicts the result of a placement with the transition model `world`, which is not the simulator. Returns JSON.
 
-    `poses` has the row, x, y and angle of each block at rest; it is empty if the rules alone decide the result. `end` and `hit` are the
-    probabilities that the episode ends and that an obstacle is touched. `hit` is null if the transition model does not predict it.
+    `poses` has the row, x, y and angle of each block at rest; it is empty if the rules alone decide the result. `reward` is the expected
+    reward. `end` and `hit` are the probabilities that the episode ends and that an obstacle is touched. `hit` is null if the transition
+    model does not predict it.
     """
     predictor = _world(world, zero_on_hit)
     [(after, reward, end)] = predictor.steps([state], [placed])
@@ -189,7 +196,8 @@ def predict(world: str, state: State, placed: Placement | None, zero_on_hit: boo
 
 
 def film(recording: Recording, by: str, folder: str) -> bytes:
-    """A GIF of an episode. It is smaller than a film of the command line, because the time for a job is limited."""
+    """Returns a GIF of an episode. `by` is the builder's name in it; if empty, the name in the recording is shown. `folder` is for a
+    temporary file. The pictures are smaller than those of the command line, because the time for a job is limited."""
     from trilith.render.pictures import episode_frames
     from trilith.render.pictures import film as write_film
 
@@ -209,4 +217,4 @@ JOBS: dict[str, Callable[..., bytes]] = {
     "values": values,
     "predict": predict,
 }
-"""Every job by its name."""
+"""Maps the name of each job to its function."""

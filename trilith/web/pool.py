@@ -15,8 +15,8 @@ from trilith.utils.distributed.pool import Failure, Job, Work
 from trilith.utils.distributed.process_pool import ProcessPool
 
 GRACE = 2.0
-"""Seconds that a job may still take after its visitor has left. Then its worker is stopped. Stopping it at once would often waste the
-start of a new worker."""
+"""Seconds that a job may still take after its visitor has left. Then its worker is stopped and replaced. Waiting a little is often faster
+than starting a new worker."""
 PATIENCE = 120.0
 """Maximum seconds that a job waits for a worker. This is long enough for the very first start, when the rules are compiled."""
 START_LIMIT = 120.0
@@ -44,10 +44,10 @@ class Crashed(Exception):
 
 
 class Pool:
-    """A pool with `size` workers, at most `queue` waiting jobs, and `limit` seconds for each job.
+    """A pool with `size` workers, at most `queue` waiting jobs, and a time limit of `limit` seconds for each job.
 
-    `module` names a module with `JOBS` and a function `prepare`. Each process calls `prepare(*given)` before its first job. The pool
-    runs in the event loop; a thread waits for events of the workers.
+    `module` names a module with `JOBS` and a function `prepare`. Each process calls `prepare(*given)` before its first job. The pool runs
+    in the event loop; a thread waits for events of the workers.
     """
 
     def __init__(self, size: int, queue: int, limit: float, module: str = "trilith.web.jobs", given: tuple[Any, ...] = ()) -> None:
@@ -62,12 +62,12 @@ class Pool:
 
     @property
     def broken(self) -> bool:
-        """Whether no worker is running and the last starts have failed."""
+        """Whether no worker is running after `FAILED_STARTS` or more failed starts."""
         failed = self.processes.failed_starts.total()
         return failed >= FAILED_STARTS and not any(worker.ready for worker in self.processes.workers)
 
     def start(self, count: int | None = None) -> None:
-        """Starts processes until there are `count`, by default all. The first jobs wait until one is ready."""
+        """Starts processes until there are `count`, by default `size`. Jobs wait until the first process is ready."""
         self.processes.start(self.size if count is None else count)
         self._serving = self._serving or asyncio.get_running_loop().create_task(self._serve())
 
@@ -78,9 +78,10 @@ class Pool:
         self.processes.close()
 
     async def run(self, name: str, *arguments: Any) -> Any:
-        """Runs a job and returns its result. Raises ValueError if the job refuses its arguments; also Busy, TooSlow or Crashed.
+        """Runs the job `name` with these arguments and returns its result. Raises ValueError if the job refuses its arguments, Busy if no
+        worker becomes free, TooSlow if the job takes too long, and Crashed if the worker dies or the job fails otherwise.
 
-        Jobs have no side effects. So if a worker dies, or was already dead, its job is given once to another worker.
+        Jobs have no side effects. So if a worker dies, its job is given once to another worker.
         """
         if not self.processes.idle():
             if self.broken:

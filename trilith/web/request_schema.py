@@ -71,8 +71,9 @@ def _finite(text: str) -> float:
 
 
 def read(data: Any, names: str) -> dict[str, Any]:
-    """Returns the validated values of a request's fields by name, in the order of `names`. A name that ends in ? is optional, and has a
-    default. Raises ValueError, with the name of the field, if a field is missing, unknown or wrong."""
+    """Returns the validated values of a request's fields by name. `names` has the names of the fields, separated by spaces; the result has
+    the same order. A name that ends in ? is optional, and has a default. Raises ValueError, with the name of the field, if a field is
+    missing, unknown or wrong."""
     optional = {name.rstrip("?"): name.endswith("?") for name in names.split()}
     require(isinstance(data, dict), f"the request must be an object with the fields {names}")
     for name in data:
@@ -83,7 +84,7 @@ def read(data: Any, names: str) -> dict[str, Any]:
 
 
 def integer(value: Any, name: str, low: int, high: int) -> int:
-    """Returns a whole number. Raises ValueError, with the bounds, if `value` is not a whole number from `low` to `high`."""
+    """Returns a whole number. Raises ValueError, with `name` and the bounds, if `value` is not a whole number from `low` to `high`."""
     require(
         not isinstance(value, bool) and isinstance(value, int) and low <= value <= high,
         f"{name} must be a whole number from {low} to {high}",
@@ -129,7 +130,7 @@ def placement(value: Any) -> Placement | None:
 
 
 def state(value: Any) -> State:
-    """Reads a state from its text, the JSON of `State.to_json`. Raises the errors of `state_from`."""
+    """Reads a state from its text, the JSON of `State.to_json`. Raises ValueError, with the reason, if the text is not a valid state."""
     require(isinstance(value, str), "state must be text: the JSON of a state, as it came in an answer")
     return state_from(parse(value))
 
@@ -158,14 +159,15 @@ def state_from(data: Any) -> State:
 
 
 def running_state(value: Any) -> State:
-    """Reads a state from its text. Raises ValueError if its episode has ended, and the errors of `state_from`."""
+    """Reads a state from its text, the JSON of `State.to_json`. Raises ValueError, with the reason, if the text is not a valid state, or if
+    the episode has ended."""
     found = state(value)
     require(not found.ended, f"this episode has ended ({found.ended})")
     return found
 
 
 def recording(value: Any) -> Recording:
-    """Reads an episode from its text, the JSON of a recording. Raises the errors of `recording_from`."""
+    """Reads an episode from its text, the JSON of a recording. Raises ValueError, with the reason, if the text is not a valid recording."""
     require(isinstance(value, str), "recording must be text: the JSON of an episode")
     return recording_from(parse(value))
 
@@ -187,8 +189,8 @@ def recording_from(data: Any) -> Recording:
 
 
 def open_text(text: str) -> list[dict[str, Any]]:
-    """Reads the episodes of a file: one recorded episode, or the list "worst" of a result file. Returns the text of each episode, a note
-    about it, and the seed of its scene, with the keys "text", "note" and "seed".
+    """Reads the episodes of a file: one recorded episode, or the list "worst" of a result file. Returns a dictionary for each episode, with
+    three keys: "text" (the episode as JSON), "note" (a note about it) and "seed" (the seed of its scene).
 
     Raises ValueError, with the number of the episode and the reason, if an episode is wrong; also if the file has none or too many.
     """
@@ -276,8 +278,9 @@ def moment(state: State, counted: Scene | None = None) -> dict[str, Any]:
 
 
 def stepped(before: State, step: Step, placed: Placement | None, frames: bool = True) -> dict[str, Any]:
-    """The result of a placement, for the page. A placement that hits an obstacle earns nothing, so the page shows the score of the
-    scene before it."""
+    """The result of a placement, for the page. `before` is the state before the placement `placed`, and `step` is the outcome. A placement
+    that hits an obstacle earns nothing, so the page then shows the score of the scene before it. `frames` says whether to include the poses
+    during the fall."""
     return {
         **moment(step.state, before.scene if step.state.ended == "obstacle_hit" else None),
         "placement": listed(placed),
@@ -292,8 +295,8 @@ def listed(placed: Placement | None) -> list[Any] | None:
 
 
 def pack_frames(settled: Settled) -> dict[str, Any] | None:
-    """The frames of a fall; None if no motion is visible. `dt` is the time between two frames in seconds. `rows` are the rows of the
-    objects that move. `poses` has one flat list per frame: x, y and angle of each of these objects."""
+    """The poses of objects during a fall; None if no motion is visible. `dt` is the time between two frames in seconds. `rows` are the rows
+    of the objects that move. `poses` has one flat list per frame: x, y and angle of each of these objects."""
     if settled.frames is None or not np.isfinite(settled.frames).all():
         return None
     stride = max(FRAME_STRIDE, -(-len(settled.frames) // MAX_FRAMES))

@@ -62,7 +62,8 @@ JSON, GIF = "application/json", "image/gif"
 TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 Handler = Callable[[Any], Awaitable[bytes]]
-"""Takes the JSON of a request, and returns the answer."""
+"""Answers requests to one address. It takes the body of a request, converted by the `read` of its route (see `_endpoint`), and returns the
+bytes of the answer."""
 
 REQUESTS = {
     "start": ("begin", "task level seed placements?"),
@@ -116,7 +117,8 @@ class Site:
                 self.thinking.stop()
 
     async def _start(self) -> None:
-        """Starts one process first. If code has to be compiled, this process does it, and the others find the result on disk."""
+        """Starts a single process in each lane first. If code has to be compiled, this process does it, and the others find the result on
+        disk."""
         for lane in (self.physics, self.thinking):
             lane.start(1)
             with suppress(TimeoutError):  # the others start even if the first one hangs
@@ -142,7 +144,7 @@ class Site:
         }
 
     async def answer(self, name: str, data: Any) -> bytes:
-        """Validates the request `name`, one of `REQUESTS`, and returns its answer."""
+        """Validates the request `name`, one of `REQUESTS`, and returns its answer. `data` is the parsed JSON of the request."""
         job, fields = REQUESTS[name]
         given = schema.read(data, fields)
         if "level" in given:
@@ -153,19 +155,20 @@ class Site:
         return await lane.run(job, *given.values())
 
     async def predict(self, data: Any) -> bytes:
-        """Predicts the outcome of a placement with the transition model in which agents search."""
+        """Predicts the outcome of a placement with the transition model in which agents search. `data` is the parsed JSON of the request.
+        Raises ValueError if they search in the simulator."""
         given = schema.read(data, "state placement zero_on_hit?")
         require(self.world is not None, "there is nothing to predict with: start the page with --world and the folder of a model")
         return await self.thinking.run("predict", self.world, *given.values())
 
     async def film(self, data: Any) -> bytes:
-        """A GIF of a recorded episode."""
+        """Returns a GIF of a recorded episode. `data` is the parsed JSON of the request."""
         given = schema.read(data, "recording by?")
         with TemporaryDirectory(dir=self.folder, ignore_cleanup_errors=True) as mine:  # removed here, because the worker may be killed
             return await self.thinking.run("film", *given.values(), mine)
 
     async def open(self, body: bytes) -> bytes:
-        """The episodes in a file that the visitor chose, each as its text and a note.
+        """Returns the episodes in a file that the visitor chose, each as its text and a note. `body` is the whole request.
 
         The file may be large, so a worker parses the request. It is a worker of the agents' lane, so that building by hand is not delayed.
         """
@@ -182,12 +185,13 @@ def create_app(
     token: str | None = None,
     world: str = SearchConfig.world,
 ) -> Starlette:
-    """The application. It has `workers` processes for physics, and as many for agents. With a `token`, only visitors who have it get
-    access.
+    """Returns the application, for a server that listens on the address `host`. It has `workers` processes for physics, and as many for
+    agents. With a `token`, only visitors who have it get access. The file at `path`, if given, is offered in the page.
 
-    Trained agents are offered without search and, unless `budget` is 0, with `budget` simulations per decision. `tasks` are further tasks
-    to offer, as my_module:MyTask. `world` is the transition model in which agents search. If it is not the simulator, the page shows its
-    predictions. Raises ValueError if the file at `path` holds no episode, or if there is no such agent, task or world.
+    `agents` are further agents to offer. Trained agents are offered without search and, unless `budget` is 0, with `budget` simulations per
+    decision. `tasks` are further tasks to offer, as my_module:MyTask. `world` is the transition model in which agents search. If it is not
+    the simulator, the page shows its predictions. Raises ValueError if the file at `path` holds no episode, or if there is no such agent,
+    task or world.
     """
     for name in tasks:
         get_task(name)  # before the file is opened, because its episodes may belong to this task
@@ -388,7 +392,8 @@ def background(
     tasks: Sequence[str] = (),
     world: str = SearchConfig.world,
 ) -> Iterator[str]:
-    """Serves the page in a thread while the block runs, for tests and screenshots. Yields the address as soon as the page answers."""
+    """Context manager: serves the page in a thread during the `with` block, for tests and screenshots. Yields the address as soon as the
+    page answers."""
     app = create_app("127.0.0.1", path, agents, workers, tasks=tasks, world=world)
     bound = _bind("127.0.0.1", 0)
     server = _server(app)
