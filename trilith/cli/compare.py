@@ -37,7 +37,8 @@ class Compare(SceneOptions):
     """File for the picture."""
 
     def run(self) -> None:
-        """Evaluates the agents if results are missing, prints the comparison, and draws the scenes with the largest differences."""
+        """Evaluates the agents if results are missing, prints the comparison, and draws the scenes in which the agents differ most. If an
+        agent has several seeds, no scenes are drawn."""
         from trilith.evaluation.compare import compare, draw_differences
         from trilith.utils.config import check_least
         from trilith.utils.files import check_png
@@ -72,8 +73,8 @@ class Compare(SceneOptions):
 
 
 def _compare_seeds(title: str, labels: Sequence[str], means: Sequence[Sequence[float]]) -> None:
-    """Prints the comparison of agents with several seeds. `means` has one list per agent, with the mean reward of each seed. If an agent
-    has only one seed, its mean reward is taken as exact."""
+    """Prints the comparison of two agents, of which at least one has several seeds. `means` has one list per agent, with the mean reward of
+    each seed. If an agent has only one seed, its mean reward is taken as exact."""
     from trilith.evaluation.statistics import difference_of_seeds, mean_over_seeds, probability_of_improvement, spread_of_seeds
 
     table = table_of(title, *labels)

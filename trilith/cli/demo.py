@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trilith.world.scene import Placement
 
 SHOWN = ("legal", "scripted", "planner", "objects")
-"""Agents of the demonstration."""
+"""Names of the agents that are shown by default."""
 
 
 @dataclass
@@ -62,8 +62,8 @@ class Demo:
                 self.out.rmdir()
 
     def _load(self) -> dict[str, tuple[str, Agent]]:
-        """Maps the label of each agent to (name, agent). Trained agents are included a second time, with search, unless the budget is 0.
-        Raises ValueError for an agent that cannot be shown."""
+        """Loads the agents. Maps the label of each agent to (name, agent). Agents that can search are included a second time, with search,
+        unless they need no training or the budget is 0. Raises ValueError for an agent that cannot be shown."""
         from trilith.agents.registry import AGENTS, available, load, short_names
         from trilith.evaluation.scene_sets import SIZES
         from trilith.search.agent import Valuer
@@ -83,7 +83,8 @@ class Demo:
         return loaded
 
     def _build(self, loaded: dict[str, tuple[str, Agent]], written: list[Path]) -> None:
-        """Lets the agents build. Adds the path of every file to `written` before the file is written."""
+        """Lets the agents build, prints the table, and writes the pictures and films. `loaded` is the result of `_load`. Adds the path of
+        each film to `written` before the film is written."""
         from trilith.agents.registry import trained_for
         from trilith.evaluation.play import play
         from trilith.evaluation.scene_sets import generator, start_in_set
@@ -134,15 +135,15 @@ class Demo:
         print(f"Films: {', '.join(map(str, written))}")
 
     def _seconds(self, label: str, first: State) -> float:
-        """Estimates the seconds that an agent needs for its scenes on one core, for the progress bar. For a search the time depends on the
-        number of steps, for other agents on the number of scenes."""
+        """Estimates the seconds that an agent needs for its scenes on one core, for the progress bar. `first` is the initial state in one
+        of the scenes. The time of a search also depends on the budget and the step limit."""
         if label.endswith(" + search"):
             return 1e-3 * self.budget * first.max_steps * self.scenes
         return (0.3 if label == "planner" else 0.03) * self.scenes
 
 
 class _Watched:
-    """An agent with a callback, which is called after each call of `act`."""
+    """An agent that calls the function `acted` after each call of `act`."""
 
     def __init__(self, agent: Agent, acted: Callable[[], None]) -> None:
         self._agent, self._acted = agent, acted

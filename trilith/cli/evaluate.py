@@ -103,8 +103,8 @@ class Evaluate(SceneOptions):
             show(_seeds_table(self.agent, same))
 
     def runs(self) -> list[Run]:
-        """Returns the evaluations to run, each with its result file, ordered by budget, then by seed. Raises ValueError if one of them
-        cannot be run."""
+        """Returns the evaluations to run, ordered by budget, then by seed. Each has a result file of its own. Raises ValueError if one of
+        them cannot be run."""
         from trilith.evaluation.runner import Evaluation, Run
         from trilith.evaluation.scene_sets import has_checksum
 

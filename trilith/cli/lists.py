@@ -120,7 +120,8 @@ class CheckScenes:
     """Write the checksums of a new version of the scenes (raise scene_sets.VERSION first)."""
 
     def run(self) -> None:
-        """Prints a line per set."""
+        """Prints a line per set. Raises ValueError if a set has changed. With `freeze`, writes new checksums instead of checking the old
+        ones."""
         from trilith.evaluation import scene_sets
 
         if self.freeze:

@@ -126,7 +126,8 @@ def _check_initials(arguments: Sequence[str], config: TrainConfig[Any]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs one command. Bad input gets one line on standard error and exit code 2."""
+    """Runs the command in `arguments`, by default the arguments of this process. Bad input gets one line on standard error and exit code
+    2."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # the stream is closed, for instance by >&-
@@ -171,7 +172,7 @@ def _refuse(line: str) -> None:
 
 
 def _one_line(box: str) -> str:
-    """Returns the parser's error message as one line, without its frame and its advice."""
+    """Returns the parser's error message `box` as one line, without its frame and its advice."""
     words: list[str] = []
     titled = False
     for line in box.splitlines():

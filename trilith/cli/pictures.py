@@ -67,7 +67,8 @@ class Draw:
         print(self.out)
 
     def _thoughts(self, state: State, name: str) -> None:
-        """Draws the placements that the search of the agent `name` tried, after `steps` placements of this agent."""
+        """Draws the placements that the search of the agent `name` tries most. The agent first makes `steps` placements from the initial
+        state `state`."""
         import numpy as np
 
         from trilith.agents.base import ObjectViews

@@ -50,7 +50,7 @@ class RecordEpisodes:
     """Number of processes. The recording does not depend on it."""
 
     def run(self) -> None:
-        """Records the missing episodes."""
+        """Records the missing episodes, and prints their mean reward."""
         from trilith.data.minari import check_minari, write_minari
         from trilith.data.recording import Recorder, record, rewards_of
 

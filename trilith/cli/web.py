@@ -37,7 +37,7 @@ class Web:
     simulator, the page shows its predictions."""
 
     def run(self) -> None:
-        """Serves until interrupted."""
+        """Serves the page until interrupted."""
         from trilith.web import serve
 
         require(self.budget >= 0, f"budget {self.budget}: must be 0 or more")
