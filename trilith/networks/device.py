@@ -6,8 +6,9 @@ import torch
 
 
 def pick_device(name: str = "auto") -> torch.device:
-    """Returns the torch device that a name selects. The name is cpu, cuda, or auto (cuda if available, else cpu). Raises ValueError if the
-    name is unknown, or if the machine does not have the device."""
+    """Returns the torch device that a name selects: cpu, cuda, auto (cuda if available, else cpu), or any other name that torch knows, such
+    as cuda:1 or meta. Raises ValueError if torch does not know the name, or if the machine does not have the named cuda device. The
+    presence of other devices is not checked."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

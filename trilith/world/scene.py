@@ -103,8 +103,8 @@ def is_number(value: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """The N objects of the world at one moment. Physics, scores and observations depend on nothing else. Arrays are read-only. Two scenes
-    are equal if all bytes of their arrays are equal."""
+    """The N objects of the world at one moment. Physics, and the score of a task, depend on nothing else. Observations show a scene; a
+    network may also get the number of steps left. Arrays are read-only. Two scenes are equal if all bytes of their arrays are equal."""
 
     pose: Floats
     """(N, 3): x and y of the centre in metres, and the angle in radians."""
