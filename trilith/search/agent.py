@@ -86,7 +86,8 @@ class SearchAgent:
         return found
 
     def line(self, root: Node[State]) -> tuple[Placement, ...]:
-        """The placements along the `principal_variation` from `root`, in order. Actions without a valid placement are left out."""
+        """The placements along the `principal_variation` from `root`, the path that the search finds most promising. Actions without a
+        valid placement are left out."""
         placements = [self._decode(node, action) for node, action in principal_variation(root)]
         return tuple(placement for placement in placements if placement is not None and placement != INVALID_EDGE)
 
