@@ -14,8 +14,8 @@ import numpy as np
 from trilith.search.tree import A, ActionValues, Node, S, SearchAlgorithm, TransitionModel, argmax, expand
 
 FAR_LESS = 0.5
-"""An action ended the episode by mistake if its reward is less than this fraction of its estimated value. Otherwise the episode may have
-ended because the task is complete."""
+"""An action that ended the episode was a mistake if its reward is less than this fraction of its estimated value. Otherwise the episode may
+have ended because the task is complete."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ class Lookahead(SearchAlgorithm):
         rngs: Sequence[np.random.Generator],
         budget: int,
     ) -> None:
-        """Simulates at most `budget` actions of each root. Stops at a root when its best action has already been simulated."""
+        """Simulates at most `budget` actions of each root, one at a time: always the action with the highest value. Stops at a root when
+        this action has already been simulated."""
         for _ in range(budget):
             best = [(root, argmax(root.values, rng)) for root, rng in zip(roots, rngs, strict=True) if len(root.values)]
             new = [(root, action) for root, action in best if action not in root.children]
@@ -42,7 +43,8 @@ class Lookahead(SearchAlgorithm):
 
 
 def back_up(root: Node[S], action: int) -> None:
-    """Counts a simulation. If the action ended the episode by mistake, its value becomes its reward; otherwise it keeps its prior value."""
+    """Counts a simulation of `action` at the root. If the action ended the episode by mistake (see `FAR_LESS`), its value becomes its
+    reward. Otherwise its value does not change."""
     root.visits += 1
     root.counts[action] += 1
     if root.likely_child(action) is None and root.rewards[action] < FAR_LESS * root.values[action]:
