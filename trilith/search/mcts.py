@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class MCTSNode(Node[S]):
-    """A node that also stores a sum of returns, and groups its actions by edge. E is the number of edges."""
+    """A node that also stores a sum of returns, and groups its actions by edge (see `Prior.edges`). In shapes, E is the number of edges."""
 
     def __init__(self, state: S, prior: Prior) -> None:
         super().__init__(state, prior)
@@ -31,28 +31,28 @@ class MCTSNode(Node[S]):
 
     @property
     def value(self) -> float:
-        """Mean of the prior value and of all returns from this node."""
+        """Estimated return from this node: the mean of the prior value and of the returns of all simulations."""
         return (self.prior_value + self.total) / (1 + self.visits)
 
     @cached_property
     def first(self) -> Ints:
-        """(E + 1,): the index of the first action of each edge, followed by the number of actions."""
+        """(E + 1,): the index of the first action of each of the E edges (groups of actions), followed by the number of actions."""
         new = np.ones(len(self._edges), dtype=bool)
         new[1:] = self._edges[1:] != self._edges[:-1]
         return np.append(np.flatnonzero(new), len(new))
 
     @cached_property
     def edge_values(self) -> Floats:
-        """(E,): for each edge, the highest value among its actions."""
+        """(E,): for each edge (group of actions), the highest value among its actions."""
         return np.maximum.reduceat(self.values, self.first[:-1])
 
     @cached_property
     def edge_counts(self) -> Floats:
-        """(E,): for each edge, the sum of the counts of its actions."""
+        """(E,): for each edge (group of actions), the sum of the counts of its actions."""
         return np.add.reduceat(self.counts, self.first[:-1])
 
     def update(self, action: int, value: float) -> None:
-        """Adds 1 to the count of an action and sets its value."""
+        """Adds 1 to the count of an action, sets its value, and updates the value and the count of its edge."""
         self.values[action] = value
         self.counts[action] += 1
         edge = self.first.searchsorted(action, side="right") - 1
@@ -68,7 +68,8 @@ class MCTS(SearchAlgorithm):
     c: float = 0.1
     """Exploration constant, in units of reward; the paper uses 2."""
     stages: Literal[1, 2] = 2
-    """2, as in the paper: select an edge by its best action, then an action of this edge. 1: select among all actions."""
+    """2, as in the paper: select an edge (a group of actions) by its best action, then an action of this edge. 1: select among all
+    actions."""
 
     node_type = MCTSNode
 
@@ -114,7 +115,8 @@ class MCTS(SearchAlgorithm):
 
 
 def back_up(path: Path[MCTSNode[S]], discount: float) -> None:
-    """Backs up a simulation: adds its return to every node of its path, from the last node to the root."""
+    """Backs up a simulation: adds its return to every node of its path, from the last node to the root, and updates the value of the action
+    taken there. A path is a list of (node, action) from the root down."""
     leaf = path[-1][0].children[path[-1][1]] if path else None
     returned = leaf.prior_value if leaf else 0.0
     for node, action in reversed(path):
