@@ -33,13 +33,13 @@ MAX_ACTIONS = 64
 nodes."""
 VALUE_ERROR = 1.0
 """Assumed error of estimated values, in units of reward. An action is not tried if its estimated return plus this error is below the return
-of the plan."""
+of the best finished rollout."""
 ROUNDING = 1e-6
 """Tolerance for rounding errors in a sum of rewards."""
 
 
 class Plan(NamedTuple):
-    """A summary of a finished rollout, from one node to the end of the episode."""
+    """A summary of a finished rollout: the sequence of actions from one node to the end of the episode."""
 
     action: int
     """The first action."""
@@ -57,7 +57,7 @@ class RolloutNode(Node[S]):
     max_return = inf
     """Upper bound of the return from this node. It is set only for roots."""
     decision: int | None = None
-    """The decision of the last search from this node."""
+    """The action that the last search from this node decided for. None before a search, or if there was nothing to decide for."""
 
     def __init__(self, state: S, prior: Prior) -> None:
         super().__init__(state, top_actions(prior, MAX_ACTIONS))
@@ -76,18 +76,19 @@ class RolloutNode(Node[S]):
 
     @property
     def plan(self) -> Plan | None:
-        """The finished rollout with the highest return over all actions; None if no rollout is finished."""
+        """A summary of the finished rollout with the highest return over all actions; None if no rollout is finished."""
         return max(self.plans.values(), key=lambda plan: plan.earned, default=None)
 
     @property
     def principal_action(self) -> int:
-        """The first action of the plan. Without a plan, the same as in `Node`."""
+        """The first action of the finished rollout with the highest return. If no rollout is finished: the action that was simulated most
+        often, as in `Node`."""
         return self.plan.action if self.plan else super().principal_action
 
 
 @dataclass(frozen=True)
 class Rollout(SearchAlgorithm):
-    """Rollout search: follows the best plan found so far and looks for a better one. See the module."""
+    """Rollout search: simulates episodes to their end, and follows the best one found so far. The module explains the algorithm."""
 
     node_type = RolloutNode
     uses_max_return = True
@@ -114,14 +115,15 @@ class Rollout(SearchAlgorithm):
             root.decision = choose(root, discount)
 
     def decide(self, root: RolloutNode[S], rng: np.random.Generator) -> int | None:
-        """The decision of the last search from this root. If there was no search, the action with the highest value. None if there are no
-        actions."""
+        """The action that the last search from this root decided for. If there is none, the action with the highest value. None if there
+        are no actions."""
         return best_action(root, root.values, rng) if root.decision is None else root.decision
 
 
 def extend(path: Path[RolloutNode[S]], discount: float) -> Path[RolloutNode[S]]:
-    """Returns the path of an unfinished rollout with the next action appended. Returns an empty path if the rollout is finished, or if its
-    estimated return has become too low."""
+    """Continues a rollout: returns `path` with the next action to simulate appended. A path is a list of (node, action) from the root down.
+    Returns an empty path if `path` is empty, if the rollout is finished, or if its estimated return is lower than the return of the best
+    finished rollout by `VALUE_ERROR` or more. `discount` is the discount factor."""
     tip = path[-1][0].likely_child(path[-1][1]) if path else None
     if tip is None or not len(tip.values):
         return []
@@ -132,12 +134,14 @@ def extend(path: Path[RolloutNode[S]], discount: float) -> Path[RolloutNode[S]]:
 
 
 def branch(root: RolloutNode[S], discount: float, budget: int, spent: int) -> Path[RolloutNode[S]]:
-    """The path to the untried action with the highest estimated return. The next rollout starts there. The path is empty if all estimates
-    are too low, or if the plan is optimal.
+    """Starts a rollout: returns the path to the untried action with the highest estimated return. A path is a list of (node, action) from
+    the root down. The plan is the finished rollout with the highest return so far. The path is empty if the plan has the highest possible
+    return, or if no estimate is above the return of the plan minus `VALUE_ERROR`.
 
-    An untried action is considered only if its rollout can be finished before the agent reaches that action in the episode. The rollout is
-    assumed to be as long as the plan. The available simulations are the rest of this decision's budget, and `budget` for each decision on
-    the path to the action.
+    Each decision has `budget` simulations, of which `spent` are already used in this one. An untried action is considered only if its
+    rollout can be finished before the agent reaches that action in the episode. For this purpose the rollout is assumed to end after as
+    many steps as the plan. The simulations available are the rest of this decision's budget, and `budget` for each decision on the path to
+    the action.
     """
     plan = root.plan
     if plan is not None and plan.earned >= root.max_return - ROUNDING:
@@ -153,8 +157,9 @@ def branch(root: RolloutNode[S], discount: float, budget: int, spent: int) -> Pa
 
 
 def back_up(path: Path[RolloutNode[S]], discount: float) -> None:
-    """Counts a simulation in each node of its path. If the rollout is now finished, each node compares the return with the plan of the
-    action taken there. A better rollout becomes the plan of that action."""
+    """Counts a simulation in every node of `path`, a list of (node, action) from the root down. If the last action finished the rollout,
+    every node on the path stores the rollout for its action, unless it already has one for this action with the same or a higher sum of
+    rewards. The value of the action then becomes the discounted return of the rollout."""
     for node, action in path:
         node.visits += 1
         node.counts[action] += 1
@@ -170,9 +175,12 @@ def back_up(path: Path[RolloutNode[S]], discount: float) -> None:
 
 
 def choose(root: RolloutNode[S], discount: float) -> int | None:
-    """Returns the decision: the first action of the plan, or of the unfinished rollout with the highest estimated return. The unfinished
-    rollout is chosen if there is no plan, or if its estimate is far higher than the return of the plan (see `FAR_LESS`). None if there is
-    neither."""
+    """Returns the action to take at the root after a search. `discount` is the discount factor.
+
+    Two rollouts compete: the finished one with the highest return, and the unfinished one with the highest estimated return. The finished
+    one wins, unless its return is lower than the estimate and also lower than half of the estimate (see `FAR_LESS`). If there is only one
+    of the two, it wins. The result is the first action of the winner; None if there is no rollout.
+    """
     plan = root.plan
     highest, chosen = (max(plan.discounted, plan.discounted / FAR_LESS), plan.action) if plan else (-inf, None)
     for path, node, earned, weight in open_nodes(root, discount):
@@ -184,8 +192,9 @@ def choose(root: RolloutNode[S], discount: float) -> int | None:
 
 
 def open_nodes(root: RolloutNode[S], discount: float) -> Iterator[tuple[Path[RolloutNode[S]], RolloutNode[S], float, float]]:
-    """Yields every node in which the episode continues, as (path, node, earned, weight). `path` leads to the node, `earned` is the
-    discounted sum of rewards on the path, and `weight` is the discount factor for rewards after the node."""
+    """Yields every node of the tree in which the episode continues, as (path, node, earned, weight). `path` is the list of (node, action)
+    from the root to this node, `earned` is the discounted sum of rewards on the path, and `weight` is the discount factor for rewards after
+    the node."""
     stack: list[tuple[Path[RolloutNode[S]], RolloutNode[S], float, float]] = [([], root, 0.0, 1.0)]
     while stack:
         path, node, earned, weight = stack.pop()
@@ -196,8 +205,8 @@ def open_nodes(root: RolloutNode[S], discount: float) -> Iterator[tuple[Path[Rol
 
 
 def top_actions(prior: Prior, count: int) -> Prior:
-    """The `count` actions with the highest values, or all if there are fewer. Ties are broken by a hash of the action's id. So a search
-    without a network, where all values are equal, keeps a varied selection of actions."""
+    """Returns the `count` actions with the highest values in `prior`, or all if there are fewer. Ties are broken by a hash of the action's
+    id. So a search without a network, where all values are equal, keeps a varied selection of actions."""
     if len(prior.values) <= count:
         return prior
     ties = (prior.ids * 2654435761 % 2**32) / 2**32  # multiplicative hashing
