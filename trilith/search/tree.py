@@ -22,11 +22,11 @@ if TYPE_CHECKING:  # this imports numba, which is slow and not needed for help t
     from trilith.world.scene import Floats, Ints
 
 S = TypeVar("S")
-"""A state."""
+"""Type variable: a state."""
 A = TypeVar("A")
-"""An action in the format of the transition model."""
+"""Type variable: an action in the format of the transition model."""
 N = TypeVar("N", bound="Node[Any]")
-"""The node type of an algorithm."""
+"""Type variable: the node type of an algorithm."""
 S_in = TypeVar("S_in", contravariant=True)
 A_in = TypeVar("A_in", contravariant=True)
 A_out = TypeVar("A_out", covariant=True)
@@ -40,7 +40,8 @@ class Prior(NamedTuple):
     values: Floats
     """(A,): the estimated return of each action; all 0 in a search without a network."""
     edges: Ints
-    """(A,): the number of the edge that each action belongs to, in ascending order."""
+    """(A,): the number of the edge that each action belongs to, in ascending order. An edge is a group of actions. For relative actions,
+    these place the same available block relative to the same object."""
     ids: Ints
     """(A,): an id for each action, unique within the state. `ActionValues.decode` converts it to the format of the transition model."""
 
@@ -105,13 +106,13 @@ class Node(Generic[S]):
 
 
 def make_nodes(node_type: type[N], valuer: ActionValues[S, Any], states: Sequence[S]) -> list[N]:
-    """Makes a node for each state. The values of all states are computed in one batch."""
+    """Makes a node of the class `node_type` for each state. `valuer` estimates the values of all states in one batch."""
     return [node_type(state, prior) for state, prior in zip(states, valuer.priors(states), strict=True)] if states else []
 
 
 def expand(valuer: ActionValues[S, A], model: TransitionModel[S, A], paths: Sequence[Path[N]]) -> None:
     """Simulates the last action of every path in one batch, and adds the resulting nodes to the trees. Skips empty paths, and actions that
-    were simulated before."""
+    were simulated before. A path is a list of (node, action) from the root down. `valuer` estimates the values of the new states."""
     leaves = [path[-1] for path in paths if path and path[-1][1] not in path[-1][0].children]
     if not leaves:
         return
@@ -132,8 +133,8 @@ def argmax(scores: Floats, rng: np.random.Generator) -> int:
 
 
 def best_action(root: Node[Any], values: Floats, rng: np.random.Generator) -> int | None:
-    """The action of a root with the highest entry in `values` (A,). Ties are broken by the highest count, then at random. None if there are
-    no actions."""
+    """The action of a root with the highest entry in `values` (A,). Of several such actions, the one with the most simulations is taken; if
+    these are equal too, one is drawn at random. None if there are no actions."""
     if not len(values):
         return None
     top = np.flatnonzero(values == values.max())
@@ -141,7 +142,7 @@ def best_action(root: Node[Any], values: Floats, rng: np.random.Generator) -> in
 
 
 def principal_variation(root: N) -> Path[N]:
-    """The path from the root that follows the principal action of each node, down to the end of the tree."""
+    """The most promising path from the root down to the end of the tree. It takes in each node the action `Node.principal_action`."""
     path: Path[N] = []
     node: N | None = root
     while node is not None and node.children:
@@ -186,7 +187,8 @@ class SearchAlgorithm(ABC):
         rngs: Sequence[np.random.Generator],
         budget: int,
     ) -> None:
-        """Grows the tree of each root by at most `budget` simulated actions."""
+        """Grows the tree of each root by at most `budget` simulated actions. `valuer` estimates the values of actions, and `rngs` has the
+        random generator of each tree."""
 
     def decide(self, root: Any, rng: np.random.Generator) -> int | None:
         """The action to take after a search: by default the action with the highest value. None if there are no actions."""
