@@ -39,7 +39,7 @@ _BEYOND: tuple[tuple[str, str], ...] = (
     ("connecting", "additional_layer"),
 )
 STRUCTURE = ("relative actions", "structure", "generalisation")
-"""Topics of the claims from which `answer` tells whether structured agents are better."""
+"""Topics of the claims that `answer` counts, to tell whether structured agents are better."""
 
 CLAIMS: tuple[Claim, ...] = (
     *(
@@ -91,7 +91,8 @@ class Side:
     """One side of a comparison: the ledger entries of an agent in a task and level."""
 
     means: dict[int, float]
-    """Maps seeds to mean rewards. Only seeds that learned something are included."""
+    """Maps the seed of each training to the mean reward of the agent. Seeds that learned nothing are left out. An agent that needs no
+    training has a single entry."""
     unlearned: int
     """Number of seeds that do not beat random legal placements. They are left out of the comparison."""
     trained: bool
@@ -102,9 +103,12 @@ class Side:
 
 
 def compare_sides(better: Side, worse: Side) -> tuple[Interval | None, Verdict]:
-    """The difference of the mean rewards of two agents (better minus worse) with its 95 % interval over seeds, and the verdict. An agent
-    that needs no training has no seeds; instead, its standard error over scenes widens the interval. The difference is None if an agent has
-    no entries, or if a trained agent has fewer than two seeds that learned something."""
+    """Compares two agents. Returns the difference of their mean rewards (better minus worse) with its 95 % interval over seeds, and the
+    verdict. An agent that needs no training has no seeds; instead, its standard error over scenes widens the interval.
+
+    The difference is None if an agent has no entries, or if a trained agent has fewer than two seeds that learned something. The verdict is
+    "undecided here" if there is no difference, if a trained agent has fewer than `SEEDS` such seeds, or if the interval contains 0.
+    """
     trained = [side for side in (better, worse) if side.trained]
     first, second = ([*side.means.values()] for side in (better, worse))
     if not first or not second or any(len(side.means) < 2 for side in trained):
@@ -123,7 +127,7 @@ def compare_sides(better: Side, worse: Side) -> tuple[Interval | None, Verdict]:
 
 
 def answer(verdicts: Sequence[dict[str, Any]]) -> str:
-    """One sentence that says whether structured agents are better, from the verdicts as `report.collect` makes them."""
+    """One sentence that says whether structured agents are better. `verdicts` is the list "claims" that `report.collect` makes."""
     about = [each["verdict"] for each in verdicts if each["topic"] in STRUCTURE]
     yes, no, open_ = (about.count(verdict) for verdict in ("agrees", "disagrees", "undecided here"))
     evidence = f"of {len(about)} comparisons {yes} agree with the paper, {no} disagree and {open_} are undecided"

@@ -30,7 +30,8 @@ Points = Sequence[Mapping[str, Any]]
 
 
 def draw_figure(figure: Figure, points: Points, found: Found, path: Path) -> bool:
-    """Draws a figure and returns True. If there is nothing to draw, writes nothing and returns False."""
+    """Draws a figure into the file `path` and returns True. If there is nothing to draw, removes the file and returns False. `points` has
+    the figure's numbers, as `report.collect` makes them, and `found` the entries of the ledger."""
     if figure.kind == "actions" or (figure.kind != "scenes" and not points):
         path.unlink(missing_ok=True)
         return False
@@ -129,8 +130,8 @@ def _draw_built(figure: Figure, found: Found, path: Path) -> None:
 
 
 def shown(figure: Figure, found: Found, task: str, level: Level) -> list[tuple[str, Row, Entry]]:
-    """The agents to show in a task and level, as (name of the column, agent, entry of its best seed). Of the agents of a column only the
-    best is shown. The name is empty if the figure has no columns."""
+    """Returns the agents to show in a task and level, as (name of the column, agent, entry of its best seed). Of all agents of a column
+    only the best is shown. If the figure has no columns, all its agents are shown, each with an empty name of the column."""
     columns = figure.columns or tuple(("", (row,)) for row in figure.rows)
     best = []
     for column, rows in columns:
@@ -144,7 +145,7 @@ def shown(figure: Figure, found: Found, task: str, level: Level) -> list[tuple[s
 
 
 def levels_of(figure: Figure, task: str) -> list[Level]:
-    """The levels of a figure without the generalisation levels that the task does not have."""
+    """The levels of a figure, without generalisation levels that the task does not have."""
     return [each for each in figure.levels if not isinstance(each, str) or each in ("all", "hardest", *get_task(task).generalisation)]
 
 
@@ -155,8 +156,8 @@ def _end(entry: Entry, index: int) -> State:
 
 
 def write_films(found: Found, folder: Path) -> Iterator[Path]:
-    """Writes the films of Table G.1: for each task, level and column, ten episodes of the best agent in the ledger, replayed. Yields the
-    path of each film."""
+    """Writes the films of Table G.1: ten episodes for each task, level and column of the table. They are replays of the best agent of the
+    column in the ledger. Yields the path of each film."""
     figure = FIGURES["tableG.1"]
     for task in figure.tasks:
         for level in levels_of(figure, task):

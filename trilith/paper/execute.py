@@ -25,9 +25,10 @@ TRAINED = "trained"
 """Name of an empty file in the folder of a run, which shows that the training is done."""
 POLL_SECONDS = 0.5
 RECORDED_PER_SECOND = 60.0
-"""Approximate number of episodes that one core records per second."""
+"""Approximate number of episodes that one core plays and records per second."""
 MODEL_STEPS_PER_SECOND = {"attention": 45.0, "graph": 14.0}
-"""Approximate number of learner steps of a model per second of one core in Covering Hard, by its network."""
+"""Approximate number of learner steps per second of one core in Covering Hard when a transition model is trained. The keys are the networks
+of the model."""
 
 
 @dataclass(eq=False)
@@ -53,17 +54,17 @@ class Job:
     """waiting, running, done or failed."""
 
     def ready(self) -> bool:
-        """Whether all jobs that this job needs are done."""
+        """Whether this job has not started, and all jobs that it needs are done."""
         return self.state == "waiting" and all(other.state == "done" for other in self.needs)
 
     def hopeless(self) -> bool:
-        """Whether a job that this job needs has failed."""
+        """Whether this job has not started, and a job that it needs has failed."""
         return self.state == "waiting" and any(other.state == "failed" for other in self.needs)
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where trainings and evaluations run: their actors or workers, and a cluster."""
+    """How trainings and evaluations are run: with how many actors, and on which cluster if any."""
 
     actors: int | None = 0
     """Number of actors of each training. 0: the learner plays itself, and the run is deterministic. None: as many as the recipe has."""
@@ -84,8 +85,9 @@ HERE = Place()
 
 
 def make_jobs(measurements: Sequence[Measurement], how: Scale, folder: Path, ledger: Path, place: Place = HERE) -> list[Job]:
-    """The jobs for all measurements that are missing in the ledger, in the order of `measurements`. The jobs of a training come directly
-    before the first evaluation of its agent. Commands run in `folder`, which contains a folder for each run."""
+    """Returns the jobs for all measurements that are missing in the ledger, in the order of `measurements`. The jobs of a training come
+    directly before the first evaluation of its agent. `how` is the scale, and `ledger` the folder of the ledger. Commands run in `folder`,
+    which contains a folder for each run."""
     folder, ledger = folder.absolute(), ledger.absolute()
     entries = read_ledger(ledger)
     todo = missing(measurements, index(entries))
@@ -102,8 +104,9 @@ def make_jobs(measurements: Sequence[Measurement], how: Scale, folder: Path, led
 
 
 def _training(run: Run, how: Scale, folder: Path, jobs: dict[str, Job], entries: Sequence[Any], place: Place) -> list[Job]:
-    """The jobs of a training. If the agent searches in a model, two jobs come first, unless `jobs` has them: record episodes, and train the
-    model. The training itself is the last."""
+    """Returns the jobs of a training; the training itself is the last. If the agent searches in a model that must be trained before, two
+    jobs come first: record episodes, and train the model. A job that `jobs` already has is not made again. `how` is the scale, and
+    `entries` are those of the ledger."""
     needs, found = [], []
     if run.model_of:
         source, model = run.model_of.name, f"models/{run.model_of.name}-{run.model}"
@@ -124,7 +127,8 @@ def _training(run: Run, how: Scale, folder: Path, jobs: dict[str, Job], entries:
 
 
 def _once(job: Job, mark: Path) -> Job:
-    """Gives a job a marker file, which is written when the job is done. A job whose marker file exists counts as done."""
+    """Gives a job a marker file `mark`, which is written when the job is done. If the file exists, the job counts as done already. Returns
+    the job."""
     if mark.exists():
         job.state = "done"
 
@@ -160,7 +164,8 @@ def total_seconds(jobs: Sequence[Job]) -> float:
 
 
 def execute(jobs: Sequence[Job], folder: Path, workers: int, show: Callable[[Sequence[Job]], None]) -> list[Job]:
-    """Runs all jobs in their order, at most `workers` at a time. Calls `show` often, to update the display. Returns the jobs that failed.
+    """Runs all jobs in their order, at most `workers` at a time. Commands run in `folder`. Calls `show` often, to update the display.
+    Returns the jobs that failed, including those that need a failed job.
 
     On Ctrl-C, asks the running processes to save and end, and waits for them.
     """

@@ -1,7 +1,7 @@
 """The figures and tables of the paper as data: which agents, in which tasks and levels, and the values that the paper prints.
 
-Values in the text of the paper are copied with their section. Values that the paper only plots are not listed. Agents are trained by
-recipes. For each scale, `plan.py` decides how long they are trained, and whether by the paper's recipe or by its tuned version.
+Values in the text of the paper are copied with their section. Values that the paper only plots are not listed. Each trained agent has a
+recipe. For each scale, `plan.py` decides how long the agent is trained, and whether by the paper's recipe or by its tuned version.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from trilith.search.config import SearchConfig
 from trilith.world.tasks import TASKS, Level, get_task
 
 Kind = Literal["bars", "budgets", "curves", "pictures", "scenes", "actions"]
-"""bars: a value for each row, task and level. budgets: reward against simulations per decision. curves: reward against learner steps.
+"""bars: a value for each agent, task and level. budgets: reward against simulations per decision. curves: reward against learner steps.
 pictures: final scenes of agents. scenes: samples of the curriculum. actions: the number of actions."""
 Metric = Literal["reward", "unsolved"]
 """reward: the mean return. unsolved: the fraction of episodes in which the task was not completed."""
@@ -23,7 +23,7 @@ PAPER_SCRIPT = "trilith.planners.paper_scripts:PaperScript"
 
 @dataclass(frozen=True)
 class Row:
-    """An agent of a figure: either trained by a recipe, or an agent that needs no training, by its name."""
+    """An agent of a figure. It is trained by a recipe, or needs no training and is given by its name."""
 
     label: str
     recipe: str = ""
@@ -33,11 +33,12 @@ class Row:
     options: tuple[tuple[str, Any], ...] = ()
     """Options of the training that differ from the recipe, by their full names."""
     search: SearchConfig = field(default_factory=SearchConfig)
-    """The agent's search in tests."""
+    """The search with which the agent is tested."""
     model_of: Row | None = None
-    """Only if the agent searches in a model that was trained before: the agent on whose episodes this model is trained."""
+    """The agent on whose episodes a transition model is trained before this agent searches in it. None unless the agent searches in such a
+    model."""
     model: str = "graph"
-    """The network of this model, see `DynamicsConfig`. The paper's model is a graph network."""
+    """The network of the model that `model_of` describes, see `DynamicsConfig`. The paper's model is a graph network."""
     tasks: tuple[str, ...] = FOUR
     """The tasks for which the figure shows this agent."""
 
@@ -51,7 +52,7 @@ class Printed:
     level: Level
     value: float
     what: str
-    """The kind of value: "median" over ten seeds, "best seed", or "script"."""
+    """The kind of value: "median" over ten seeds, "best seed", "script", "typical" (number of actions) or "share" of episodes."""
     where: str
     """Section or table of the paper."""
 
@@ -76,20 +77,20 @@ class Figure:
 
 
 def mcts(budget: int, stages: Literal[1, 2] = 2) -> SearchConfig:
-    """The paper's search (UCT) with `budget` simulations per decision."""
+    """The options of the paper's search (UCT) with `budget` simulations per decision."""
     return SearchConfig(budget, algorithm="mcts", c=2.0, stages=stages)
 
 
 ABSOLUTE = (("agent.actions", "absolute"),)
 RS0 = {"RNN-RS0": "rnn-rs0", "CNN-RS0": "cnn-rs0", "GN-RS0": "gn-rs0"}
 FAMILIES = {**RS0, "GN-DQN": "gn-dqn"}
-"""The model-free agents of the main text."""
+"""Maps labels of the model-free agents of the main text to their recipes."""
 TEST_BUDGETS = (0, 5, 10, 50, 100)
 """Simulations per decision in tests, as named in the text of Figure 5."""
 
 
 def _both(families: dict[str, str]) -> tuple[Row, ...]:
-    """Each agent with absolute and with relative actions."""
+    """Returns each agent twice: with absolute and with relative actions. `families` maps labels of agents to recipes."""
     return tuple(
         Row(f"{label}, {actions}", recipe, options=ABSOLUTE if actions == "absolute" else ())
         for label, recipe in families.items()
@@ -108,14 +109,14 @@ RAW = {
     for budget in (10, 100, 1000)
     for stages, text in _STAGES.items()
 }
-"""Search without a network, over all edges and offsets."""
+"""Agents that search without a network, over all edges and offsets. The keys are (simulations per decision, stages of a selection)."""
 LEGAL = Row("random legal placements", name="legal")
 """The baseline in every figure with trained agents. An agent that earns no more has not learned anything."""
 RECURRENT = {
     steps: Row(f"GN-DQN, n_rec {steps}", "gn-dqn", options=() if steps == 3 else (("agent.net.recurrent", steps),)) for steps in (1, 3, 5)
 }
 _RATE = (("agent.learning_rate", 2e-4),)
-"""The learning rate of all agents in Figures E.2 and E.3. The option is left out for tuned recipes, which have the same rate with and
+"""The learning rate of all agents in Figures E.2 and E.3. Tuned recipes leave this option out, because they have the same rate with and
 without search."""
 _FREE = Row("model-free", "gn-dqn", options=_RATE)
 _PERFECT = Row("perfect model", "gn-dqn-mcts")
@@ -126,11 +127,11 @@ ONLINE = {
         ("graph", "graph model", (("agent.model.net.network", "graph"),)), ("attention", "attention model (ours)", ()),
     )
 }  # fmt: skip
-"""Agents that search in a model which is learned in the same run."""
+"""Agents that search in a model which is learned in the same run. The keys are the networks of the model."""
 
 
 def _reported(values: dict[str, tuple[float, ...]], rows: tuple[str, ...], level: Level, what: str, where: str) -> tuple[Printed, ...]:
-    """The printed values of a table. For each task, `values` has the values of the rows `rows`, in the same order."""
+    """The printed values of a table. `values` maps each task to its values, one for each of `rows`, in the same order."""
     return tuple(
         Printed(row, task, level, value, what, where) for task, each in values.items() for row, value in zip(rows, each, strict=True)
     )

@@ -39,8 +39,8 @@ IGNORED = (
     *("task", "recipe", "seed", "seeds"),  # an entry has separate fields for these
     *("out", "actors", "cluster", "actor_cpus", "learner_gpus", "device", "threads", "track", "log_seconds", "checkpoint_seconds"),
 )
-"""The fields of a config that do not count as options of a training. An entry has fields of its own for the first four. The others affect
-only where and how fast the training runs, and how often it writes."""
+"""The fields of a config that do not count as options of a training. The first four say which trainings are run. The others affect only
+where and how fast a training runs, and how often it writes."""
 
 
 class Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -63,7 +63,7 @@ class Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     level: Count
     """The highest level of the curriculum that was reached."""
     curve: list[tuple[int, float, float, float]]
-    """Validations: (learner step, core-minutes, mean reward on hardest scenes, mean reward on all levels)."""
+    """One entry for each validation: (learner step, core-minutes, mean reward on hardest scenes, mean reward on scenes of all levels)."""
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -99,7 +99,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     reasons: list[Reason]
     """The reason why the episode in each scene ended."""
     actions: str
-    """The placements of all scenes, see `actions.py`."""
+    """The placements of all scenes, packed into one text (see `actions.py`)."""
 
     def __post_init__(self) -> None:
         require(self.format == FORMAT, f"format {self.format}: this version of trilith knows {FORMAT}")
@@ -121,7 +121,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return unpack(self.actions, self.scenes)
 
     def evaluation(self, agent: str) -> Evaluation:
-        """The options of the evaluation that made this entry. `agent` is the name or the path of the agent on this machine."""
+        """Returns the evaluation that made this entry. `agent` is the name or the path of the agent on this machine."""
         options = {name: value for name, value in (self.search or {}).items() if name != "model"}
         return Evaluation(
             agent, self.task, self.level, self.split, self.scenes, self.seed, self.zero_on_hit, SearchConfig(**options), self.sample, 0
@@ -163,7 +163,8 @@ def read_entry(path: Path) -> Entry:
 
 
 def read_ledger(folder: Path) -> list[Entry]:
-    """All entries of a folder, in the order of their names. A missing folder is an empty ledger."""
+    """Reads all entries in a folder, in the order of their file names. A missing folder is an empty ledger. Raises ValueError if a file is
+    not a valid entry."""
     return [read_entry(path) for path in entry_files(folder)]
 
 
@@ -222,7 +223,7 @@ class _Card(TypedDict):
 
 
 def training_of(run: Path, weights: str) -> Training:
-    """Describes the training of the weights "last" or "best" in the folder of a run."""
+    """Describes the training in the folder `run`. `weights` says which of its weights were evaluated: "last" or "best"."""
     config, card, lines = run_config(run), read_json(run / f"{weights}.json", _Card), read_log(run)
     spent = card["spent"]
     return Training(
@@ -252,7 +253,7 @@ def options_of(config: TrainConfig[Any]) -> dict[str, Any]:
 
 
 def _flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The fields of nested dictionaries by their full names, such as "agent.net.recurrent"."""
+    """The fields of nested dictionaries by their full names, such as "agent.net.recurrent". Every name begins with `prefix`."""
     found: dict[str, Any] = {}
     for name, value in data.items():
         found |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}

@@ -26,15 +26,15 @@ LEARNER_RATES = {
     "gn-dqn": (6.4, 19.9), "gn-dqn-mcts": (6.4, 19.9), "cnn-gn-dqn": (6.0, 15.7), "cnn-gn-dqn-mcts": (6.0, 15.7), "objects": (6.0, 9.0),
     "gn-rs0": (5.3, 34.0), "rnn-rs0": (12.8, 38.0), "cnn-rs0": (9.1, 35.0), "mlp-rs0": (107.0, 190.0), "cnn-rn-rs0": (1.6, 7.0),
 }  # fmt: skip
-"""Learner steps per second on one core, in large scenes and in Covering Hard (docs/notebook.md, docs/reference/speed.md). If the ledger has
-a training by the same recipe in the same task, its speed is used instead."""
+"""Learner steps per second on one core, by recipe, as a pair: in tasks with large scenes, and in Covering Hard (docs/notebook.md,
+docs/reference/speed.md). If the ledger has a training by the same recipe in the same task, its speed is used instead."""
 DECISION_RATES = {
     "gn-dqn": (586.0, 1771.0), "gn-dqn-mcts": (586.0, 1771.0), "cnn-gn-dqn": (493.0, 1139.0), "cnn-gn-dqn-mcts": (493.0, 1139.0),
     "objects": (1369.0, 2235.0), "gn-rs0": (1235.0, 1235.0), "rnn-rs0": (1130.0, 1130.0), "cnn-rs0": (896.0, 896.0),
     "mlp-rs0": (1235.0, 1235.0), "cnn-rn-rs0": (448.0, 448.0), "": (3177.0, 3177.0),
 }  # fmt: skip
-"""Decisions or simulations per second of one core, in large scenes and in Covering Hard (docs/reference/speed.md, docs/notebook.md).
-The key "" is for agents without a network."""
+"""Decisions or simulations per second of one core, by recipe, as a pair: in tasks with large scenes, and in Covering Hard
+(docs/reference/speed.md, docs/notebook.md). The key "" is for agents without a network."""
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,16 @@ class Run:
     name: str
     """Name of the run's folder."""
     recipe: str
-    """Exact name, with version."""
+    """Exact name of the recipe, with its version."""
     task: str
     seed: int
     options: tuple[tuple[str, Any], ...]
     """Options that differ from the recipe's, by their full names."""
     model_of: Run | None = None
-    """Only if this run searches in a model that was trained before: the run on whose episodes this model is trained."""
+    """The run on whose episodes a transition model is trained before this run searches in it. None unless this run searches in such a
+    model."""
     model: str = ""
-    """The network of this model."""
+    """The network of the model that `model_of` describes; empty if there is none."""
 
     @property
     def family(self) -> str:
@@ -88,7 +89,7 @@ class Measurement:
 
 
 Key = tuple[str, int]
-"""A key is (description of the measurement, seed of the training). The description is the same for all seeds of an agent."""
+"""Identifies a measurement: (description, seed of the training). The description is the same for all seeds of an agent."""
 
 
 def _key(training: tuple[str, Any, int] | None, agent: Any, task: str, level: Level, search: dict[str, Any] | None) -> Key:
@@ -122,16 +123,20 @@ def index(entries: Iterable[Entry]) -> dict[Key, Entry]:
 
 
 def missing(tests: Sequence[Measurement], entries: dict[Key, Entry]) -> list[Measurement]:
-    """The tests that are not in the ledger, or are there with fewer scenes than needed."""
+    """The tests that are not in the ledger, or are there with fewer scenes than needed. `entries` is the result of `index`."""
     return [test for test in tests if (entry := entries.get(test.key())) is None or entry.scenes < test.scenes]
 
 
 def make_plan(
     figures: Sequence[Figure], scale: str, how: Scale, tasks: Sequence[str], seeds: int, only_first: bool = False
 ) -> list[Measurement]:
-    """All tests that figures need, each once, in the order in which they should run: first the important parts that the scale names, then
-    all tests of the first seed, then those of the second, and so on. All tests of an agent in a part follow each other. With `only_first`,
-    returns only the important parts."""
+    """Returns all tests that figures need, each once, in the order in which they should run. First come the important parts that the scale
+    names, then all tests of the first seed, then those of the second, and so on. All tests of an agent in a part follow each other. With
+    `only_first`, only the important parts are returned.
+
+    `scale` is the name of the scale, and `how` its settings. `tasks` limits the tasks; if empty, the figures' own tasks are used. Each
+    agent is tested with at most `seeds` seeds.
+    """
     found: dict[Measurement, None] = {}
     rest = () if only_first else (Part(tuple(figure.name for figure in figures), seeds=seeds),)
     for part in (*how.first, *rest):
@@ -147,7 +152,8 @@ def make_plan(
 
 
 def measurements_of(figure: Figure, scale: str, how: Scale, tasks: Sequence[str], seed: int) -> Iterator[tuple[Row, Measurement]]:
-    """Yields the tests of a figure for one seed, each with its row. Agents that need no training are tested for one seed only."""
+    """Yields the tests of a figure for one seed, each with its row. If the figure has trained agents, random legal placements are tested
+    too. Searches with larger budgets than the scale allows are left out. `scale` is the name of the scale, and `how` its settings."""
     if figure.kind in ("scenes", "actions"):
         return
     trained = any(row.recipe for row in figure.rows)
@@ -165,14 +171,15 @@ def measurements_of(figure: Figure, scale: str, how: Scale, tasks: Sequence[str]
 
 
 def tasks_of(figure: Figure, how: Scale, tasks: Sequence[str]) -> list[str]:
-    """The tasks of a figure that are also in `tasks`. If `tasks` is empty, all its tasks or, at a scale with `one_task`, the last one."""
+    """The tasks of a figure that are also in `tasks`. If `tasks` is empty: all tasks of the figure, or only its last one at a scale with
+    `one_task`."""
     if not tasks and how.one_task:
         return [figure.tasks[-1]]
     return [task for task in figure.tasks if not tasks or task in tasks]
 
 
 def make_run(row: Row, scale: str, how: Scale, task: str, seed: int) -> Run:
-    """The training run of a row at a scale, for one task and seed."""
+    """Returns the training run of a row, for one task and seed. `scale` is the name of the scale, and `how` its settings."""
     tuned = how.tuned and any(f"{row.recipe}-tuned" == each.name for known in ALGORITHMS.values() for each in known.recipes)
     recipe = exact_name(f"{row.recipe}-tuned" if tuned else row.recipe)
     own = {name: value for name, value in row.options if not (tuned and name == "agent.learning_rate")}
@@ -213,7 +220,8 @@ def runs_of(tests: Iterable[Measurement]) -> list[Run]:
 
 
 def run_seconds(run: Run, entries: Iterable[Entry] = ()) -> float:
-    """Estimated duration of a training in seconds on one core."""
+    """Estimated duration of a training in seconds on one core. If `entries` of the ledger have a training by the same recipe in the same
+    task, its speed is used."""
     config, small = run.config(), run.task == "covering_hard"
     rate = LEARNER_RATES[run.family][small]
     for entry in entries:

@@ -91,8 +91,8 @@ def collect(entries: Sequence[Entry], scale: str) -> dict[str, Any]:
 
 
 def _points(figure: Figure, found: Found) -> list[dict[str, Any]]:
-    """The points of a figure: a dictionary for each row, task and level that has entries in the ledger. Empty if the only entries are those
-    of random placements."""
+    """The points of a figure: a dictionary for each agent, task and level that has entries in the ledger. Empty if there are no other
+    entries than those of random legal placements."""
     if figure.kind == "actions":
         return [_action_count(row, task) for task in figure.tasks for row in figure.rows]
     points = []
@@ -121,8 +121,8 @@ def _value(figure: Figure, entry: Entry) -> float:
 
 
 def _curve(curves: Sequence[Sequence[tuple[int, float, float, float]]]) -> list[list[float]]:
-    """The points of a learning curve over seeds, as [learner step, median, minimum, maximum] of the reward on all levels. Only learner
-    steps at which every seed was validated are included."""
+    """The learning curve over several seeds, as a list of [learner step, median, minimum, maximum] of the reward on all levels. `curves`
+    has one list per seed, see `Training.curve`. Only learner steps at which every seed was validated are included."""
     by_step = [{point[0]: point[3] for point in curve} for curve in curves]
     steps = sorted(set.intersection(*map(set, by_step))) if by_step else []
     return [[step, *map(_rounded, spread_of_seeds([curve[step] for curve in by_step]))] for step in steps]
@@ -145,12 +145,13 @@ def _rounded(value: float) -> float:
 
 
 def data_text(data: Mapping[str, Any]) -> str:
-    """The numbers of the page as JSON text. The same ledger always gives the same text."""
+    """The numbers of the page (the result of `collect`) as JSON text. The same ledger always gives the same text."""
     return json.dumps(data, indent=1, sort_keys=True, allow_nan=False) + "\n"
 
 
 def write_report(ledger: Path, out: Path, scale: str = "laptop") -> Path:
-    """Writes the page, its numbers and its pictures. Returns the path of the page."""
+    """Writes the page, its numbers and its pictures into the folder `out`, from the entries in the folder `ledger`. Returns the path of the
+    page."""
     from trilith.paper.draw import draw_figure
 
     entries = read_ledger(ledger)
@@ -167,7 +168,8 @@ def write_report(ledger: Path, out: Path, scale: str = "laptop") -> Path:
 
 
 def page(data: Mapping[str, Any], pictures: Mapping[str, str], how: Scale, entries: int) -> str:
-    """The page as Markdown."""
+    """Returns the page as Markdown. `data` is the result of `collect`, `pictures` maps figures to names of picture files, `how` is the
+    scale, and `entries` is the number of entries in the ledger."""
     scale = data["scale"]
     lines = [
         "# The paper, re-run",
@@ -209,8 +211,8 @@ def _heading(name: str) -> str:
 
 
 def _table(figure: Figure, points: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A Markdown table with one line for each agent, task and level that has a value in the paper or in the ledger; no lines if there are
-    none."""
+    """A Markdown table as a list of lines, with a row for each agent, task and level that has a value in the paper or in the ledger. The
+    list is empty if there is none."""
     here = {(point["row"], point["task"], level_name(point["task"], point["level"])): point for point in points}
     printed = {(each.row, each.task, level_name(each.task, each.level)): each for each in figure.printed}
     keys = [*here, *(key for key in printed if key not in here)]

@@ -1,5 +1,5 @@
-"""The scales, which say how much of the paper is repeated. The scale smoke takes seconds, laptop takes an evening, and paper runs
-everything."""
+"""The scales, which say how much of the paper is repeated. At the scale smoke a training takes seconds, at laptop about 20 minutes of one
+core, and at paper as long as in the paper."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Part:
 
     figures: tuple[str, ...]
     tasks: tuple[str, ...] = ()
-    """Empty: all tasks."""
+    """The tasks of the part; if empty, all tasks of the figures."""
     seeds: int = 1
 
 
@@ -32,18 +32,18 @@ class Scale:
     raw_scenes: int
     """Number of test scenes of a raw search, which is a search without a network."""
     max_budget: int
-    """Maximum number of simulations per decision for a trained agent. Rows of a figure with more are left out."""
+    """Maximum number of simulations per decision for a trained agent. Agents with more are left out of the figures."""
     max_raw_budget: int
     model_episodes: int
-    """Number of episodes on which a transition model is trained, before an agent searches in it."""
+    """Number of episodes on which a transition model is trained before an agent searches in it."""
     model_steps: int
-    """Learner steps of such a model."""
+    """Number of learner steps for which a transition model is trained before an agent searches in it."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options that every training at this scale has, by their full names."""
     one_task: bool = False
-    """Whether only the last task of each figure is run, if the user names no tasks."""
+    """Whether only the last task of each figure is run if the user names no tasks."""
     first: tuple[Part, ...] = ()
-    """The parts of a plan that are run first, in this order. All else follows, one seed after another."""
+    """The parts of a plan that are run first, in this order. Everything else follows, one seed after another."""
 
 
 _TWO = ("covering_hard", "silhouette")

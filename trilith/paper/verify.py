@@ -1,8 +1,8 @@
 """Verifies a ledger by replay: makes every action of every entry again in the simulator, and compares the rewards and the reasons why
 episodes end.
 
-A replay shows that the actions earn these rewards in these scenes. It does not show which agent chose the actions. So in the first scenes
-the agent also chooses its actions again, and these are compared, if the agent needs no weights or its weights are available.
+A replay shows that the actions earn these rewards in these scenes. It does not show which agent chose the actions. So the agent also
+chooses its actions again in the first scenes, and these are compared. This needs the agent's weights, if it has any.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ class Checked(NamedTuple):
     problem: str
     """The problem in one line that names the file; empty if there is none."""
     redecided: int
-    """Number of scenes in which the agent chose its actions again and made the same placements; 0 if its weights are not available."""
+    """Number of scenes in which the agent chose its actions again and made the same placements. 0 if it did not choose again, for instance
+    because its weights are not available."""
 
 
 def verify(folder: Path, runs: Path, workers: int = 1) -> Iterator[Checked]:
-    """Checks all entries of a ledger, and yields the results in the order in which they are ready. `runs` is the folder with the training
-    runs whose weights are available."""
+    """Checks all entries of the ledger in `folder`, and yields the results in the order in which they are ready. `runs` is the folder with
+    training runs, in which weights are looked for."""
     yield from spread(partial(_work, runs), entry_files(folder), workers)
 
 
@@ -50,7 +51,8 @@ def _work(runs: Path) -> Work:
 
 
 def check(path: Path, runs: Path) -> Checked:
-    """Checks the file of one entry. Raises nothing for a wrong entry: the result states the problem."""
+    """Checks the file of one entry. Raises nothing for a wrong entry: the result states the problem. `runs` is the folder with training
+    runs, in which weights are looked for."""
     try:
         entry = read_entry(path)
         placements = entry.placements()
@@ -93,8 +95,8 @@ def _replay(entry: Entry, index: int, placements: tuple[Placement | None, ...]) 
 
 
 def _agent(entry: Entry, runs: Path) -> str | None:
-    """The name of an entry's agent, or the path of its weights. None if the weights are not available, or are not the weights of the
-    entry."""
+    """The name of an entry's agent, or the path of its weights. None if the weights are not available, if they are not the weights of the
+    entry, or if the agent searched in a learned model."""
     kept = runs / entry.agent / f"{entry.training.weights}.safetensors" if entry.training else None
     ours = entry.agent in AGENTS or shipped(entry.agent) or entry.agent.startswith("trilith.")  # a file must not cause an import
     name = entry.agent if ours else str(kept) if kept and kept.exists() else None
