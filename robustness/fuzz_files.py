@@ -89,7 +89,7 @@ def mutated(data: Any, rng: np.random.Generator) -> Any:
     for _ in range(int(rng.integers(1, 4))):
         ways = list(places(data))
         *way, last = ways[int(rng.integers(len(ways)))] or (None,)
-        value = VALUES[int(rng.integers(len(VALUES)))]
+        value = deepcopy(VALUES[int(rng.integers(len(VALUES)))])  # a copy, because the next change may be inside it
         if last is None:
             if rng.integers(10) == 0:
                 return value
