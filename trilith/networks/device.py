@@ -6,8 +6,8 @@ import torch
 
 
 def pick_device(name: str = "auto") -> torch.device:
-    """Returns the torch device that a name selects. The name is cpu, cuda, or auto (cuda if available, else cpu). Raises ValueError if the
-    name is unknown, or if the machine does not have the device."""
+    """Returns the torch device that a name selects. The name is cpu, cuda (or one of several, such as cuda:1), or auto. The name auto
+    selects cuda if it is available, else cpu. Raises ValueError if the name is unknown, or if the machine does not have the device."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
