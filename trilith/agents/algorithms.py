@@ -16,8 +16,10 @@ ALGORITHMS: dict[str, Algorithm] = {algorithm.name: algorithm for algorithm in (
 
 
 def get_algorithm(name: str) -> Algorithm:
-    """Returns the algorithm that `name` selects: a known name, or a user's module with an attribute ALGORITHM. Raises ValueError, with the
-    known names, if there is no such algorithm."""
+    """Returns the algorithm that `name` selects. `name` is a key of `ALGORITHMS`, or a user's module with an attribute ALGORITHM.
+
+    Raises ValueError, with the known names, if there is no such algorithm; also if the user's module cannot be imported.
+    """
     found = ALGORITHMS.get(name) or _of_module(name)
     if found is None:
         raise ValueError(
@@ -27,10 +29,11 @@ def get_algorithm(name: str) -> Algorithm:
 
 
 def get_recipe(name: str) -> tuple[str, Recipe]:
-    """Returns the pair (name of the algorithm, recipe). A name such as `objects` selects the newest version of a recipe, `objects-v2`
+    """Returns the pair (name of the algorithm, recipe). A `name` such as `objects` selects the newest version of a recipe, `objects-v2`
     selects version 2.
 
-    A recipe in a user's module is written my_module:name. Raises ValueError, with the known recipes, if there is no such recipe.
+    A recipe in a user's module is written my_module:name; the name of its algorithm is then my_module. Raises ValueError, with the known
+    recipes, if there is no such recipe.
     """
     module, _, own = name.rpartition(":")
     algorithms = {module: get_algorithm(module)} if module else ALGORITHMS
@@ -41,14 +44,17 @@ def get_recipe(name: str) -> tuple[str, Recipe]:
 
 
 def exact_name(name: str) -> str:
-    """The name of a recipe with its version: `objects` becomes `objects-v3` if 3 is the newest version. A prefix my_module: stays."""
+    """The name of a recipe with its version: `objects` becomes `objects-v3` if 3 is the newest version. A prefix my_module: is kept."""
     module, colon, _ = name.rpartition(":")
     return f"{module}{colon}{get_recipe(name)[1].exact}"
 
 
 def check_recipe_version(exact: str | None) -> None:
-    """Raises ValueError if the name of a recipe in a card has no version, or a higher version than this trilith knows. An unknown recipe
-    and None are accepted."""
+    """Checks `exact`, the recipe in a card, such as `objects-v2`. Raises ValueError if it has no version, or a higher version than this
+    trilith knows.
+
+    None is accepted, because a card need not name a recipe. A recipe that this trilith does not know is accepted in any version.
+    """
     name, _, version = (exact or "").rpartition("-v")
     newest = max((each.version for known in ALGORITHMS.values() for each in known.recipes if each.name == name), default=None)
     require(not exact or version.isdecimal(), f"recipe {exact!r}: must name its version, as objects-v2")

@@ -35,8 +35,8 @@ class Agent(Protocol):
     """Anything that chooses placements: a network, a planner, or a search over another agent."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """Returns a placement for each state, or None to stop, which ends the episode. All randomness must come from the generator of the
-        same episode in `rngs`."""
+        """Returns a placement for each state, or None to stop, which ends the episode. `rngs` has one random generator per state.
+        Everything random about a state's placement must come from its generator."""
 
 
 @runtime_checkable
@@ -51,13 +51,12 @@ class Decision(NamedTuple):
     """The decision of a policy in a state."""
 
     placement: Placement | None
-    """The placement to make; None if the policy stops."""
+    """The placement to make. None if the policy stops, or if there is no action to choose."""
     step: np.void | None
-    """The record of this decision for the learner, with the policy's `dtype`. None if there was no action to choose; the episode then
-    ends."""
+    """The record of this decision for the learner, with the policy's `dtype`. None if there is no placement; the episode then ends."""
     beside: tuple[Placement, ...] = ()
-    """Counterfactual placements: placements that are simulated in addition to the chosen one. A policy that returns such placements must
-    implement `Foresees`."""
+    """Counterfactual placements: placements to be simulated in addition to the chosen one. A policy that returns any must implement
+    `Foresees`."""
 
 
 class Policy(Protocol):
@@ -65,7 +64,7 @@ class Policy(Protocol):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The dtype of `Decision.step`. It has at least the fields `state` and `action`."""
+        """The dtype of `Decision.step`, the record of one decision. It has at least the fields `state` and `action`."""
 
     @property
     def wants_states(self) -> bool:
@@ -73,20 +72,21 @@ class Policy(Protocol):
 
     @property
     def agent(self) -> Agent:
-        """The agent that acts with these weights, without exploration."""
+        """The agent that acts with the policy's weights, without exploration."""
 
     def weights(self) -> Weights:
         """A copy of the weights."""
 
     def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        """Loads the result of `weights`. Raises ValueError if the weights do not fit the network."""
+        """Loads weights, as the method `weights` returns them. Raises ValueError if they do not fit the network."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator], exploration: Any) -> list[Decision]:
-        """Returns a decision for each state. `exploration` is the result of `Learner.exploration`."""
+        """Returns a decision for each state. `rngs` has one random generator per state. `exploration` is the result of
+        `Learner.exploration`."""
 
     def encode(self, state: State, placement: Placement) -> Decision:
-        """Returns a decision for a placement that another agent made, with the nearest action of this policy. Only corrections need this
-        method."""
+        """Converts a placement of another agent to a decision: the action of this policy that is nearest to the placement. The method is
+        needed only to learn from corrections, in which a planner makes the placements."""
 
 
 @runtime_checkable
@@ -95,7 +95,7 @@ class Searches(Protocol):
 
     @property
     def searching_agent(self) -> Agent:
-        """The agent that acts with these weights and with search, without exploration."""
+        """The agent that acts with the policy's weights and with search, without exploration."""
 
 
 @runtime_checkable
@@ -106,24 +106,28 @@ class Foresees(Protocol):
         self, decisions: Sequence[Decision], outcomes: Sequence[Sequence[Step]], rngs: Sequence[np.random.Generator], exploration: Any
     ) -> list[int]:
         """Returns for each decision the number of the placement to make: 0 is the chosen placement, and 1, 2, … are the counterfactual
-        placements in `beside`. `outcomes[i]` has the simulated outcomes of all placements of decision i, in the same order. The policy also
-        stores some outcomes for the learner in the record of the decision."""
+        placements in `Decision.beside`.
+
+        `outcomes[i]` has the simulated outcomes of all placements of decision i, in the order of these numbers. The policy also stores
+        outcomes that the learner needs in `Decision.step`.
+        """
 
 
 class ObjectView(NamedTuple):
     """One object as an agent sees it in segmented images, and the highest value of a placement at this object."""
 
     row: int
-    """The object's row in the scene."""
+    """Row of the object in the scene."""
     top: int
     """First row of the window around the object in the picture of 64 × 64 pixels."""
     left: int
-    """First column of the window."""
+    """First column of the window around the object in the picture of 64 × 64 pixels."""
     pixels: NDArray[np.float32]
-    """(height, width, 4): red, green, blue and alpha in the window. Colours are multiplied by alpha. Outside the window all four are 0."""
+    """(height, width, 4): red, green, blue and alpha of each pixel in the window around the object. Colours are multiplied by alpha. At
+    pixels outside the window all four are 0."""
     value: float | None
-    """The highest value of all placements at this object. If the object is an available block: of all placements of this block. None if
-    there is no such placement."""
+    """For an available block: the highest value among all placements of this block. For any other object: the highest value among all
+    placements relative to this object. None if there is no such placement."""
 
 
 @runtime_checkable
@@ -135,16 +139,17 @@ class ObjectViews(Protocol):
 
 
 class Episode(NamedTuple):
-    """An episode that an actor played. The terminal state is not stored, because its value is 0."""
+    """An episode that an actor played. Its terminal state has no record in `steps`, because the value of that state is 0."""
 
     steps: NDArray[Any]
-    """(L,): the records of the decisions, each with its `reward`."""
+    """The records of the L decisions of the episode as an array (L,), in order. Each record has the policy's fields (`Policy.dtype`) and a
+    field `reward`."""
     level: int
-    """Number of the episode's level in the curriculum."""
+    """Index of the episode's level among the levels of the task's curriculum."""
     correction: bool
     """Whether this is a correction: a planner continued an episode of the policy, and earned more than the policy."""
     exploration: Any
-    """The `exploration` with which the policy played; None for a correction."""
+    """The exploration settings with which the policy played; None for a correction."""
     trajectory: Trajectory | None = None
     """The episode with all its states, if the policy has `wants_states`."""
     ended: bool = True
@@ -164,11 +169,11 @@ class Learner(Protocol):
         """The policy whose weights are sent to actors, evaluated and saved."""
 
     def updates_due(self) -> float:
-        """Number of learner steps that may be made now, given the episodes added so far. If the number is below 1, the run waits for more
-        episodes."""
+        """Number of learner steps that the episodes added so far allow, minus the steps already made. If the number is below 1, the run
+        waits for more episodes."""
 
     def warmup_status(self) -> str:
-        """One line for the log about the progress of the warm-up; "" after learning has started."""
+        """One line for the log about how much data has been collected, as long as learning has not started. "" after that."""
 
     def exploration(self) -> Any:
         """The current exploration settings for actors."""
@@ -183,7 +188,8 @@ class Learner(Protocol):
         """Returns the content of a checkpoint as two dictionaries: arrays by name, and all other values as JSON values by name."""
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Resumes from the result of `state`. Raises ValueError if the checkpoint does not fit this learner."""
+        """Resumes from a checkpoint. `arrays` and `facts` are the two dictionaries that `state` returned. Raises ValueError if they do not
+        fit this learner."""
 
 
 @runtime_checkable
@@ -191,7 +197,7 @@ class LearnsFromCorrections(Protocol):
     """A learner that learns from corrections. For a correction, a planner continues from one state of an episode that the policy played."""
 
     def wants_correction(self, requested: int) -> bool:
-        """Whether to request another correction. `requested` is the number of corrections requested so far."""
+        """Whether to request another correction. `requested` is the number of corrections that were requested so far."""
 
 
 class LearnedModel(NamedTuple):
@@ -223,7 +229,8 @@ class Recipe:
     run: Mapping[str, Any] = field(default_factory=dict)
     """Maps options of a training run (not of the algorithm) to the defaults of this recipe, as JSON values."""
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Maps a task to the defaults for this task only: options of a run, as in `run`, and under the key `agent` fields of the config."""
+    """Maps a task to defaults for this task only. They are options of a training run, as in `run`. The key `agent` holds a dictionary of
+    fields of the algorithm's config."""
     version: int = 1
 
     @property
@@ -234,34 +241,36 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """The entry point of an algorithm. The parts that need a learning framework are given as strings module:attribute. They are imported at
-    their first use."""
+    """The entry point of an algorithm. The fields `policy`, `learner` and `shapes` name functions, written module:attribute. These
+    functions may need a learning framework, so they are imported at their first use."""
 
     name: str
     config: type
     """Dataclass with all settings of the algorithm. Its fields are options of the command line."""
     recipes: tuple[Recipe, ...]
     policy: str
-    """Function (config, task, *, beyond, zero_on_hit, device) -> Policy. With `beyond`, the policy also accepts scenes of generalisation
-    levels."""
+    """Names a function (config, task, *, beyond, zero_on_hit, device) -> Policy. If `beyond` is True, the policy also accepts scenes of
+    generalisation levels, which can be larger."""
     learner: str
-    """Function (config, task, seed, device) -> Learner. It raises ValueError if options contradict each other."""
+    """Names a function (config, task, seed, device) -> Learner. The function raises ValueError if options contradict each other."""
     needed: tuple[str, ...]
     """The fields of the config that define the policy. The other fields concern only the training, and may change from version to
     version."""
     shapes: str = ""
-    """Function (config, task, *, beyond) -> dictionary from the names of a policy's weights to their shapes. The function must not allocate
-    memory for the weights. "": the shapes are not checked before loading, which is acceptable for small weights."""
+    """Names a function (config, task, *, beyond) -> dictionary, which maps the names of a policy's weights to their shapes. The function
+    must not allocate memory for the weights. "": the shapes are not checked before loading, which is acceptable for small weights."""
     searchable: bool = True
-    """Whether the actions of a state can be enumerated. A search requires this. The policy's agent is then a `search.agent.Valuer`."""
+    """Whether the actions of a state can be listed, as a search requires. If so, the policy's agent is a `search.agent.Valuer`."""
 
     def make_policy(self, config: Any, task: str, *, beyond: bool = True, zero_on_hit: bool = False, device: str = "cpu") -> Policy:
-        """Returns a policy with placeholder weights. `zero_on_hit` says whether the policy will play by the rule `zero_on_hit` (see
+        """Returns a policy with placeholder weights, which `Policy.load` replaces. If `beyond` is True, the policy also accepts scenes of
+        generalisation levels, which can be larger. `zero_on_hit` says whether an episode that touches an obstacle has the return 0 (see
         `world.episode`)."""
         return _imported(self.policy)(config, task, beyond=beyond, zero_on_hit=zero_on_hit, device=device)
 
     def check_shapes(self, config: Any, task: str, given: Mapping[str, tuple[int, ...]], *, beyond: bool = True) -> None:
-        """Raises ValueError if the names or shapes in `given` do not fit the weights of a policy with this config."""
+        """Raises ValueError if `given` does not fit a policy with this config. `given` maps the names of weights to their shapes. `beyond`
+        has the same meaning as in `make_policy`. Nothing is checked for an algorithm without `shapes`."""
         wanted = _imported(self.shapes)(config, task, beyond=beyond) if self.shapes else given
         for name in sorted(wanted.keys() | given.keys()):
             if name not in wanted or name not in given:

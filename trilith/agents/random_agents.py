@@ -13,19 +13,21 @@ from trilith.world.scene import Placement
 
 
 class RandomAgent:
-    """The agent `random`, which chooses any discrete relative action. Most of these actions are invalid edges or overlap something."""
+    """The agent `random`, which draws uniformly from all discrete relative actions. Most of these actions are invalid edges, or their block
+    would overlap something."""
 
     codec = DiscreteRelative()
     discount = 0.99
-    """Discount factor of a raw search."""
+    """Discount factor of a search that uses this agent (a raw search)."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """A uniformly random action in each state."""
+        """Returns the placement of a uniformly random action for each state."""
         pairs = zip([state.scene for state in states], rngs, strict=True)
         return [self.codec.decode(scene, self.codec.space(len(scene)).sample(rng)) for scene, rng in pairs]
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
-        """All actions on all edges, each with the value 0, for the paper's raw search. Most of these actions end the episode."""
+        """Lists, for each state, the actions on all edges between two different objects. Each action has the value 0. The paper's raw
+        search uses this list. Most of the actions end the episode."""
         found = []
         for state in states:
             n, per_edge = len(state.scene), 2 * self.codec.offsets
@@ -40,15 +42,15 @@ class RandomAgent:
 
 
 class LegalAgent:
-    """The agent `legal`, which chooses any discrete relative action that is a valid edge and overlaps nothing. Half of its actions are
-    sticky."""
+    """The agent `legal`, which draws uniformly from all discrete relative actions on valid edges whose block overlaps nothing solid. On
+    average half of its actions are sticky."""
 
     codec = DiscreteRelative()
     discount = 0.99
-    """Discount factor of a raw search."""
+    """Discount factor of a search that uses this agent (a raw search)."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """A uniformly random legal action in each state. None, which means stop, if there is no legal action."""
+        """Returns the placement of a uniformly random legal action for each state. None, which means stop, if there is no legal action."""
         return [self._choose(state, rng) for state, rng in zip(states, rngs, strict=True)]
 
     def _choose(self, state: State, rng: np.random.Generator) -> Placement | None:
@@ -60,8 +62,8 @@ class LegalAgent:
         return self.codec.decode(state.scene, (int(c), int(r), int(i), int(rng.integers(2))))
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
-        """All legal actions, each with the value 0, for a raw search. Of several available blocks of equal width only the first is
-        listed."""
+        """Lists the legal actions of each state, each with the value 0, for a raw search. Of several available blocks of equal width only
+        the first is listed."""
         found = []
         for state in states:
             mask = self.codec.mask(state.scene)
@@ -76,7 +78,8 @@ class LegalAgent:
 
 
 def _decode(codec: DiscreteRelative, state: State, action_id: int) -> Placement:
-    """Converts an action id to a placement. An id is 2 · (`codec.offsets` · edge + offset) + sticky."""
+    """Converts an action id to a placement. The id is 2 · (`codec.offsets` · edge + offset) + sticky. In a scene of N rows, the edge is N ·
+    (row of the block) + (row of the object)."""
     rest, sticky = divmod(action_id, 2)
     edge, offset = divmod(rest, codec.offsets)
     return codec.decode(state.scene, (*divmod(edge, len(state.scene)), offset, sticky))

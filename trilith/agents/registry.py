@@ -47,14 +47,14 @@ ZOO = Path(__file__).parent.parent / "zoo"
 
 
 def load(name: str, search: SearchConfig | None = None, zero_on_hit: bool = False, *, budget: int = 0, sample: bool = False) -> Agent:
-    """Returns the agent that `name` selects: a known name, the folder of a training run, a file of weights, or a class of your own as
-    my_module:MyAgent.
+    """Returns the agent that `name` selects. `name` is one of `available()`, the folder of a training run, a file of weights, or a class of
+    your own, written my_module:MyAgent.
 
-    If `search` has a budget, or if `budget` is given, the agent acts by search. `budget` overrides the budget of `search`. With `sample`,
-    the agent samples from its policy.
+    The agent acts by search if `budget` is above 0, or if `search` has a budget above 0. If both are given, `budget` counts. With `sample`,
+    the agent samples its actions from its policy.
 
-    `zero_on_hit` says whether episodes are played by the rule `zero_on_hit`; a search then simulates this rule too. Raises ValueError if
-    there is no such agent, or if the agent cannot search or sample as requested.
+    With `zero_on_hit`, a search simulates the rule that an episode that touches an obstacle has the return 0. Raises ValueError if there is
+    no such agent, or if the agent cannot search or sample as requested.
     """
     agent = _load(name)
     if sample:
@@ -86,8 +86,12 @@ def _weights(name: str, task: str) -> Path | None:
 
 
 def code_of(agents: Sequence[str], task: str, search: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Returns the field `code` of a result as a dictionary {"code": fingerprint}. The fingerprint (see `own_code`) covers the user's own
-    classes: agents, algorithms, networks, the task and search algorithms. The dictionary is empty if there are no such classes."""
+    """Returns the dictionary {"code": fingerprint}, to be added to a result. The fingerprint (see `own_code`) covers the user's own classes
+    in four places: the agents named in `agents`, with their algorithms and networks; the task; the search algorithm; and the transition
+    model in `search`. The dictionary is empty if there are no such classes.
+
+    `search` has the settings of the search as JSON values; None if there is no search.
+    """
     cards = [read_card(path) for name in agents if (path := _weights(name, task))]
     trained = [(card["algorithm"], card["agent"]) for card in cards]
     code = own_code([agents, f"{type(get_task(task)).__module__}:{type(get_task(task)).__name__}", search, trained])
@@ -95,7 +99,7 @@ def code_of(agents: Sequence[str], task: str, search: Mapping[str, Any] | None) 
 
 
 def shipped(name: str) -> dict[str, Path]:
-    """Maps each task of a shipped agent to its file of weights. Empty if there is no such agent."""
+    """Maps each task to the file of weights that the shipped agent `name` has for it. Empty if there is no such agent."""
     return {path.stem: path for path in sorted((ZOO / name).glob("*.safetensors"))} if name.replace("-", "_").isidentifier() else {}
 
 
@@ -122,8 +126,8 @@ def available() -> list[str]:
 
 
 def short_names(agents: set[Path]) -> dict[Path, str]:
-    """Maps the path of each agent to a short name: the last part of the path. If two agents would have the same name, more parts are
-    used."""
+    """Maps the path of each agent to a short name: the last part of the path. If two agents would have the same name, more parts of their
+    paths are used."""
     names, parts = dict[Path, str](), 1
     while len(names) < len(agents):
         ends = Counter("/".join(agent.parts[-parts:]) for agent in agents - names.keys())
@@ -148,14 +152,14 @@ def _load(name: str) -> Agent:
 
 
 class ShippedAgent:
-    """A shipped agent, which plays each task with its own weights. Raises ValueError for a task without weights."""
+    """A shipped agent, which plays each task with its own weights. Its methods raise ValueError for a task without weights."""
 
     def __init__(self, name: str, weights: dict[str, Path]) -> None:
         self.name, self.weights = name, weights
         self._loaded: dict[str, Any] = {}
 
     def of(self, task: str) -> Any:
-        """The agent for one task."""
+        """The agent for one task. Its weights are read at the first call."""
         if task not in self.weights:
             raise ValueError(f"the agent {self.name!r} was not trained for {task}: choose {', '.join(self.weights)}")
         if task not in self._loaded:
@@ -164,8 +168,8 @@ class ShippedAgent:
 
     @property
     def discount(self) -> float:
-        """The discount factor of the agent for the first task. A search does not use this value, but the discount factor for the task that
-        is played (see `of`)."""
+        """The discount factor of the agent for one of its tasks, the first in alphabetical order. A search does not use it: it takes the
+        discount factor from the agent that `of` returns for the task being played."""
         return cast(float, self.of(next(iter(self.weights))).discount)
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:

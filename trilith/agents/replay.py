@@ -18,14 +18,16 @@ class Replay:
     """A ring buffer of steps. Episodes are stored in order, so the next step of an episode is at the next place of the ring."""
 
     def __init__(self, dtype: np.dtype[Any], megabytes: float, most: int | None = None) -> None:
-        """`dtype` is the dtype of a record. The capacity is the number of steps that fit into `megabytes`, at most `most`, but at least
-        256."""
+        """`dtype` is the dtype of a record. The capacity is the number of steps that fit into `megabytes`. It is at most `most`, if given,
+        and at least 256."""
         self.dtype = np.dtype([*dtype.descr, ("reward", "f4"), ("left", "u1")])
-        """The dtype of a step. `left` is the number of steps to the end of the episode, including this one."""
+        """The dtype of a stored step: the fields of a record, `reward`, and `left`. The field `left` is the number of steps to the end of
+        the episode, including this one."""
         self.capacity = max(min(int(megabytes * 1e6) // self.dtype.itemsize, most or sys.maxsize), 256)
         self.ring: NDArray[Any] = np.zeros(self.capacity, self.dtype)
         self.added = 0
-        """Number of steps added so far, including dropped ones. The next step goes to place `added % capacity`."""
+        """Number of steps added so far, including those that were overwritten. The next step goes to place `added % capacity` of the
+        ring."""
 
     def __len__(self) -> int:
         return min(self.added, self.capacity)
@@ -41,10 +43,11 @@ class Replay:
         self.added += steps
 
     def windows(self, rng: np.random.Generator, size: int, length: int) -> tuple[NDArray[Any], Ints]:
-        """Draws windows of consecutive steps. Returns the windows (size, length), and the number of real steps in each window (size,).
+        """Draws `size` windows, each of `length` consecutive steps. Returns an array (size, length) of steps, and an array (size,) with the
+        number of real steps in each window.
 
         Every stored step is equally likely to begin a window; windows are drawn with replacement. If an episode ends within a window, the
-        rest of the window repeats its first step and is not real.
+        steps after its end are not real: they are copies of the window's first step.
         """
         first = rng.integers(len(self), size=size)
         count = np.minimum(self.ring["left"][first].astype(np.int64), length)
@@ -53,12 +56,12 @@ class Replay:
         return self.ring[at], count
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Returns the content of a checkpoint: `ring` has the stored steps as bytes, `added` the number of steps added."""
+        """Returns the content of a checkpoint: `ring` has the stored steps as bytes, `added` is the number of steps added so far."""
         return {"ring": self.ring[: len(self)].view(np.uint8), "added": np.array(self.added)}
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Resumes from the result of `state`. Raises ValueError if the bytes do not fit the dtype of this replay, or if the number of steps
-        contradicts `added`."""
+        """Resumes from a checkpoint, given as the result of the method `state`. Raises ValueError if the stored steps do not fit the dtype
+        of this replay, or if their number does not fit the number of steps added."""
         raw, added = np.ascontiguousarray(state["ring"]), state["added"]
         if raw.dtype != np.uint8 or raw.size % self.dtype.itemsize or raw.size // self.dtype.itemsize > self.capacity:
             raise ValueError(f"a replay of {raw.size} bytes does not fit records of {self.dtype.itemsize} bytes")

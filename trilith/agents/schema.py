@@ -59,8 +59,8 @@ def observation_columns(config: Any) -> list[str]:
 
 
 def action_parts(config: Any, listed: bool) -> list[str]:
-    """The parts of an action in the action space of an algorithm's config; `listed` says whether the actions are discrete. Empty for an
-    algorithm of the user's own."""
+    """The parts of an action, in words, for the action space of an algorithm's config. `listed` says whether the actions are discrete.
+    Empty for an algorithm of the user's own."""
     return list(ACTIONS.get(f"{'discrete' if listed else 'continuous'}_{getattr(config, 'actions', '')}", ()))
 
 

@@ -22,14 +22,15 @@ N = TypeVar("N", bound=nn.Module)
 
 
 def scheduled_rate(rate: float, step: int, warmup: int, decay_steps: int) -> float:
-    """The learning rate at a learner step. The rate rises linearly over the first `warmup` steps, and falls along a cosine to a tenth of
-    `rate` over `decay_steps` steps. If `decay_steps` is 0, the rate does not fall."""
+    """The learning rate at a learner step, where `rate` is the maximum. Over the first `warmup` steps the rate rises linearly. Over the
+    first `decay_steps` steps it also falls along a cosine, to a tenth. If `decay_steps` is 0, the rate does not fall."""
     rate *= min(1.0, (step + 1) / max(warmup, 1))
     return rate * (0.55 + 0.45 * cos(pi * min(step / decay_steps, 1.0))) if decay_steps else rate
 
 
 def optimizer_step(optimiser: torch.optim.Adam, loss: Tensor, rate: float, clip: float) -> None:
-    """Makes one optimiser step on a loss. The norm of the gradients is clipped to `clip`, unless `clip` is 0."""
+    """Makes one optimiser step on a loss, with the learning rate `rate`. The norm of the gradients is clipped to `clip`, unless `clip` is
+    0."""
     [group] = optimiser.param_groups
     group["lr"] = rate
     optimiser.zero_grad()
@@ -51,9 +52,10 @@ def moments_of(optimiser: torch.optim.Adam) -> dict[str, NDArray[Any]]:
 
 
 def check_moments(optimiser: torch.optim.Adam, moments: Mapping[str, NDArray[Any]]) -> None:
-    """Raises ValueError if `moments` do not fit the parameters of the optimiser. Adam itself does not check the shapes.
+    """Raises ValueError if `moments`, a result of `moments_of`, does not fit the parameters of the optimiser. Adam itself does not check
+    the shapes.
 
-    Empty `moments` belong to an optimiser that has not stepped yet.
+    `moments` may be empty: it then belongs to an optimiser that has not made a step yet.
     """
     wanted = {
         f"{index}.{name}": (() if name == "step" else tuple(parameter.shape), np.dtype(np.float32))
@@ -65,7 +67,7 @@ def check_moments(optimiser: torch.optim.Adam, moments: Mapping[str, NDArray[Any
 
 
 def load_moments(optimiser: torch.optim.Adam, moments: Mapping[str, NDArray[Any]]) -> None:
-    """Restores the result of `moments_of`."""
+    """Loads `moments`, a result of `moments_of`, into the optimiser. Raises ValueError if it does not fit the optimiser's parameters."""
     check_moments(optimiser, moments)
     parameters = [each for group in optimiser.param_groups for each in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
@@ -78,7 +80,7 @@ def load_moments(optimiser: torch.optim.Adam, moments: Mapping[str, NDArray[Any]
 
 
 def part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """Returns the arrays whose names begin with a prefix. The prefix is removed from their names."""
+    """Returns the arrays whose names begin with `prefix`, by name. The prefix is removed from their names."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
@@ -89,8 +91,8 @@ def prefixed(groups: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, NDAr
 
 
 def read(figures: Mapping[str, Tensor]) -> dict[str, float]:
-    """Converts tensors to Python numbers, with a single copy from the device. This is the only place where a learner step waits for the
-    device."""
+    """Converts tensors, each of a single number, to Python numbers, with a single copy from the device. This is the only place where a
+    learner step waits for the device."""
     return dict(zip(figures, torch.stack([each.detach() for each in figures.values()]).tolist(), strict=True))
 
 
@@ -125,7 +127,8 @@ class TargetLearner(Generic[N]):
         return prefixed({**networks, "replay.": self.replay.state()}), {"steps": self.steps}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Resumes from the result of `state`. Raises ValueError if the checkpoint does not fit this learner."""
+        """Resumes from a checkpoint. `arrays` and `facts` are the two dictionaries that `state` returned. Raises ValueError if they do not
+        fit this learner."""
         checked: LearnerFacts = typed(facts, LearnerFacts)
         moments = part(arrays, "optimiser.")
         check_moments(self.optimiser, moments)
@@ -151,10 +154,11 @@ class TargetLearner(Generic[N]):
         self.update_target()
 
     def update_target(self) -> None:
-        """Moves the target network towards the online network at the rate `tau` (Polyak averaging).
+        """Moves the target network towards the online network (Polyak averaging). The share of the online network in the new target network
+        is `tau` or 1 / (steps + 1), whichever is higher.
 
-        Early in training the rate is higher, so that the target network does not lag behind: the target network is then the mean of the
-        online network over all steps so far.
+        So early in training the target network is the mean of the online network over all steps so far. With `tau` alone it would lag
+        behind.
         """
         share = max(self.config.tau, 1 / (self.steps + 1))
         with torch.no_grad():

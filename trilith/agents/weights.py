@@ -40,7 +40,7 @@ class Cost(TypedDict):
     core_minutes: NotRequired[float]
     """Processor time of all processes of the training, in minutes."""
     simulated: NotRequired[dict[str, int]]
-    """Number of simulator steps that the agent learned from, by purpose."""
+    """Number of simulator steps that the agent learned from, by purpose (see `training.actor.Simulated`)."""
     kept: float
     """Time from the start of training to the saving of these weights; in core-minutes if `core_minutes` is known, else in minutes."""
     processes: int
@@ -62,7 +62,7 @@ class Tested(TypedDict):
     solved: float
     """Fraction of the episodes that completed the task."""
     forfeited: NotRequired[float]
-    """Mean reward under `zero_on_hit`; unknown for agents that searched."""
+    """Mean return if episodes that touch an obstacle are counted with the return 0. Missing for agents that searched."""
     ends: NotRequired[dict[str, int]]
     """Maps each reason for the end of an episode to the number of episodes."""
 
@@ -142,8 +142,8 @@ def write_pair(path: Path, card: Mapping[str, Any], weights: Mapping[str, NDArra
 
 
 def is_pair(path: Path) -> bool:
-    """Whether the weights at `path` and the card beside them belong together. If a process was killed between writing the two files, the
-    result is False."""
+    """Whether the weights at `path` and the card beside them belong together. False if one of the two is missing, or if a process was
+    killed between writing the two."""
     try:
         return bool(read_card(path)["weights"] == read_header(path).checksum)
     except ValueError:
@@ -177,8 +177,12 @@ def read_card(path: Path) -> Card:
 
 
 def load_policy(path: Path, *, beyond: bool = True, device: str = "cpu") -> tuple[Policy, Card]:
-    """Returns the policy of a file of weights, and the card. Raises ValueError if weights or card are missing, damaged, or do not fit each
-    other or the code. The shapes are checked by the file's header before memory for a network is allocated."""
+    """Returns the policy of a file of weights, and the card. With `beyond`, the policy also accepts scenes of generalisation levels, which
+    can be larger.
+
+    Raises ValueError if weights or card are missing, damaged, or do not fit each other or the code. The shapes in the file's header are
+    checked before memory for a network is allocated.
+    """
     card, where = read_card(path), path.with_suffix(".json")
     algorithm = get_algorithm(card["algorithm"])
     with prefix_errors(f"{where} does not describe an agent: "):
@@ -219,6 +223,7 @@ def missing(what: str) -> str:
 
 @cache
 def warn_of_physics(version: int) -> None:
-    """Warns, once per process, that weights were trained with another version of the physics."""
+    """Prints a warning if `version`, the version of the physics with which weights were trained, is not the current one. Warns only once
+    per version in a process."""
     if version != PHYSICS:
         print(f"weights trained with version {version} of the physics (now {PHYSICS}): they act, but were not made for it", file=sys.stderr)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def check_weights(shapes: Mapping[str, tuple[int, ...]], weights: Mapping[str, NDArray[Any]]) -> None:
-    """Raises ValueError if the names or shapes of `weights` differ from `shapes`, or if an array is not float32. The message names the
-    first such parameter."""
+    """Raises ValueError if `weights` does not fit a network with the parameters `shapes`: if names or shapes differ, or if an array is not
+    float32. The message names the first parameter that is wrong."""
     for name in sorted(shapes.keys() | weights.keys()):
         if name not in shapes or name not in weights:
             raise ValueError(f"{name} is {'missing' if name in shapes else 'not of this network'}")

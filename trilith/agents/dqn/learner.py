@@ -29,30 +29,34 @@ from trilith.world.tasks import get_task
 
 
 class Sample(NamedTuple):
-    """B transitions, each over at most n steps. States are records, see `networks.inputs.scene_batch`."""
+    """B transitions. Each begins in a state, and ends n steps later or at the end of the episode; n is `n_step` of the config. States are
+    stored as records, see `networks.inputs.scene_batch`."""
 
     records: Records
-    """(B,): the states."""
+    """(B,): the state in which each transition begins."""
     actions: Ints
-    """(B, 4): the edge actions made in these states."""
+    """(B, 4): the action that was made in each state, as an edge action (slot, object, offset, sticky)."""
     rewards: Floats
-    """(B,): the immediate rewards of these actions."""
+    """(B,): the immediate reward of each action."""
     returns: Floats
-    """(B,): the discounted sum of the next n rewards; of fewer rewards if the episode ends earlier."""
+    """(B,): for each transition, the discounted sum of its first n rewards, where n is `n_step` of the config. If the episode ends earlier,
+    the sum has fewer rewards."""
     following: Records
-    """(B,): the states n steps later. Valid only where `discounts` is not 0."""
+    """(B,): the state n steps after the beginning of each transition, where n is `n_step` of the config. Meaningless where `discounts` is
+    0."""
     discounts: Floats
-    """(B,): the discount factor for the value of the state in `following`; 0 if the episode ended before that state."""
+    """(B,): the factor by which the value of each state in `following` is multiplied in a target; 0 if the episode ended before that
+    state."""
     ended: Bools
-    """(B,): whether the action ended the episode."""
+    """(B,): whether each action ended the episode."""
     earned: Floats
-    """(B,): the discounted return that was observed from the state to the end of the episode."""
+    """(B,): the discounted return that was observed from each state to the end of its episode."""
     beside: Counterfactuals
 
     @staticmethod
     def of(steps: NDArray[Any], count: Ints, discount: float) -> Sample:
-        """Makes a sample from windows (B, n + 1) of consecutive steps in a replay. In window i only the first `count[i]` steps are real,
-        see `Replay.windows`."""
+        """Makes a sample of B transitions. `steps` (B, n + 1) has windows of consecutive steps of a replay. Only the first `count[i]` steps
+        of window i are real; the others are padding (see `Replay.windows`). `discount` is the discount factor."""
         n = steps.shape[1] - 1
         first = steps[:, 0]
         powers = discount ** np.arange(n)
@@ -74,23 +78,24 @@ class Counterfactuals(NamedTuple):
     """The counterfactual actions in the states of a sample: m actions that were simulated but not made."""
 
     scenes: Ints
-    """(m,): the index of the state in which each action was simulated, in ascending order."""
+    """(m,): for each action, the index of the state in which it was simulated, among the states of the sample. The indices ascend."""
     actions: Ints
-    """(m, 4): the edge actions."""
+    """(m, 4): each action as an edge action (slot, object, offset, sticky)."""
     rewards: Floats
     """(m,): the immediate reward of each action."""
     ended: Bools
     """(m,): whether each action would have ended the episode."""
     after: Records | None
-    """(f,): the next states of actions that did not end the episode, without masks of legal actions. None if the replay does not store next
-    states."""
+    """(f,): the next state of each of f actions: the actions in `valued` that did not end the episode, in the same order. The records have
+    no masks of legal actions. None if the replay does not store next states."""
     valued: Ints
-    """(t,): the indices, in ascending order, of the actions whose values get a target. These actions ended the episode, or have their next
-    state in `after`."""
+    """(t,): the indices of the t actions whose values get a target, ascending. Each of these actions either ended the episode, or has its
+    next state in `after`."""
 
     @staticmethod
     def of(steps: NDArray[Any]) -> Counterfactuals:
-        """Collects the counterfactual actions of steps (B,) of a replay. The result is empty if the replay stores none."""
+        """Collects the counterfactual actions that are stored in `steps` (B,), records of a replay. The result is empty if the replay
+        stores none."""
         if "beside" not in (steps.dtype.names or ()):
             none = np.zeros(0, np.int64)
             return Counterfactuals(none, none.reshape(0, 4), none.astype(np.float64), none.astype(bool), None, none)
@@ -107,8 +112,9 @@ class Counterfactuals(NamedTuple):
         )
 
     def with_targets(self, most: int, rng: np.random.Generator) -> Counterfactuals:
-        """Returns a copy that keeps the next states of at most `most` actions per state of the sample, chosen uniformly at random. Only
-        these actions, and the actions that ended the episode, get a target."""
+        """Returns a copy in which fewer actions get a target for their value. All actions that ended the episode still get one. Of the
+        other actions, at most `most` in each state get one, drawn uniformly at random; the next states of all others are left out. If no
+        next states are stored, nothing is changed."""
         if self.after is None:
             return self
         going = np.flatnonzero(~self.ended)
@@ -133,8 +139,8 @@ FIRST_LENGTH = float(SLOTS)
 LENGTH_RATE = 0.02
 """Weight of a new episode in the running mean of episode lengths."""
 WARM_UP_EPSILON = 1.0
-"""The value of ε before learning starts: about one action per episode is drawn from all actions that the mask allows. The other actions are
-random placements that overlap nothing."""
+"""The exploration rate before learning starts. With it, about one action per episode is drawn from all actions that the mask allows. The
+other actions are random placements that overlap nothing."""
 
 
 class DQNLearner(TargetLearner[QNet]):
@@ -157,7 +163,7 @@ class DQNLearner(TargetLearner[QNet]):
         self.corrected = Replay(kept, config.replay_mb)
         """Replay of corrections."""
         self.lengths = [FIRST_LENGTH] * len(get_task(task).levels)
-        """For each level of the curriculum, a running mean of the episode length: the paper's estimate L̂."""
+        """For each level of the curriculum, a running mean of the episode length in steps: the paper's estimate L̂."""
 
     # ---- requests to actors
 
@@ -185,12 +191,13 @@ class DQNLearner(TargetLearner[QNet]):
         return Exploration(epsilon, tuple(self.lengths), self.warming_up, self.model is None or self.model.ready)
 
     def wants_correction(self, requested: int) -> bool:
-        """Whether `corrections_per_update` allows more corrections now."""
+        """Whether `corrections_per_update` allows another correction now. `requested` is the number of corrections that were requested so
+        far."""
         return requested < self.config.corrections_per_update * self.steps
 
     def add(self, episode: Episode) -> None:
-        """Adds an episode to the replay, or a correction to the replay of corrections. Updates the mean length of episodes at the same
-        level."""
+        """Adds an episode to the replay, or a correction to the replay of corrections. An episode played after the warm-up also updates the
+        mean episode length of its level."""
         if self.model:
             self.model.add(episode)
         (self.corrected if episode.correction else self.replay).add(self._with_returns(episode))
@@ -198,7 +205,7 @@ class DQNLearner(TargetLearner[QNet]):
             self.lengths[episode.level] += LENGTH_RATE * (len(episode.steps) - self.lengths[episode.level])
 
     def _with_returns(self, episode: Episode) -> Episode:
-        """Returns a copy of the episode whose steps have the additional columns `RETURNS`."""
+        """Returns a copy of the episode whose steps have two more columns: `earned` and `ended` (see `RETURNS`)."""
         steps, later = np.zeros(len(episode.steps), [*episode.steps.dtype.descr, *RETURNS]), 0.0
         steps["ended"][-1:] = episode.ended
         for name in episode.steps.dtype.names or ():
@@ -227,7 +234,8 @@ class DQNLearner(TargetLearner[QNet]):
         return arrays | prefixed(groups), facts
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Resumes from the result of `state`. Raises ValueError if the checkpoint does not fit this learner."""
+        """Resumes from a checkpoint. `arrays` and `facts` are the two dictionaries that `state` returned. Raises ValueError if they do not
+        fit this learner."""
         checked: DQNFacts = typed(facts, DQNFacts)
         if len(checked["lengths"]) != len(self.lengths):
             raise ValueError(f"it has {len(checked['lengths'])} levels, not {len(self.lengths)}")
@@ -252,14 +260,18 @@ class DQNLearner(TargetLearner[QNet]):
     def learn(self, sample: Sample, rng: np.random.Generator, shown: int = 0) -> dict[str, float]:
         """Makes one learner step on a sample whose first `shown` transitions come from corrections. Returns metrics for the log.
 
-        The loss is a sum of the terms below. G is the observed return; it is used if `lower_bounds`. V(s') is the value of the next state:
-        the output of the target network's value head or, for a network without such a head, max_a Q(s', a) by double Q-learning.
+        The loss is a sum of the terms below; a square stands for the Huber loss. G is the return that was observed; it is used only with
+        `lower_bounds`. V(s') is the value of the next state. It is the output of the target network's value head or, for a network without
+        such a head, max_a Q(s', a) of the target network (with `double`, the online network selects a). If `n_step` is n > 1, the first y
+        has n discounted rewards and then V of the state n steps later.
 
             made:            (Q(s, a) - y)²,  y = max(r + γ V(s'), G)
             counterfactual:  (Q(s, a) - y)²,  y = r + γ V(s') for a random few, or y = r if a ends the episode
             state:           (V(s) - max_a y)²,  over the actions above and 0
-            correction:      max(0, max_b≠a Q(s, b) + margin - Q(s, a))
+            correction:      max(0, max_b≠a Q(s, b) + margin - Q(s, a)),  times `margin_weight`
             all:             errors of the predicted reward (squared) and end (cross-entropy), times `outcome_weight`
+
+        The term "state" is used for networks with a value head, the term "all" for networks that predict rewards and ends.
         """
         config, size = self.config, len(sample.records)
         mirror = rng.random(size) < 0.5 if config.mirror else np.zeros(size, dtype=bool)
@@ -294,9 +306,12 @@ class DQNLearner(TargetLearner[QNet]):
         return numbers
 
     def _rivals(self, batch: SceneBatch, actions: Tensor, shown: int) -> tuple[Tensor, Tensor]:
-        """For the first `shown` states of a batch, finds the rival: the action with the highest value apart from the planner's action.
-        Returns the indices (shown,) of the rivals, and 1 where there is a rival, else 0 (shown,). The margin loss depends only on the
-        values of the rival and of the planner's action, so only these two values need gradients."""
+        """Finds the rival in each of the first `shown` states of a batch. These states come from corrections. The rival is the action with
+        the highest value apart from the planner's action, `actions[i]` in state i.
+
+        Returns two tensors (shown,): the index of each rival, and 1 where there is a rival, else 0. The margin loss depends only on the
+        values of the rival and of the planner's action, so only these two values need gradients.
+        """
         if not shown:
             return actions[:0], actions[:0]
         with torch.no_grad():
@@ -305,8 +320,11 @@ class DQNLearner(TargetLearner[QNet]):
         return torch.where(there, best, actions[:shown]), there.float()
 
     def _targets(self, sample: Sample) -> tuple[Tensor, Tensor]:
-        """Returns the targets (k,) of values, and for each target the index (k,) of its action. First come the B actions that were made,
-        then the counterfactual actions in `valued`."""
+        """Returns two tensors (k,): the targets of k values, and the index of the action of each target.
+
+        First come the B actions that were made in the sample, with the indices 0 to B - 1. Then come the counterfactual actions in
+        `valued`; counterfactual action j has the index B + j.
+        """
         config, beside, size = self.config, sample.beside, len(sample.returns)
         known = beside.valued
         discounts = np.concatenate([sample.discounts, np.where(beside.ended[known], 0.0, config.discount)])
@@ -331,7 +349,8 @@ class DQNLearner(TargetLearner[QNet]):
 
     @torch.no_grad()
     def _state_values(self, records: Records) -> Tensor:
-        """The bootstrap values (k,) of states."""
+        """The values (k,) of the states `records` (k,), to be used in targets. They are outputs of the target network's head for state
+        values, if the network has this head. Otherwise the value of a state is the value of its best action, or 0 if there is no action."""
         if self.net.values_states:
             return self.target.v(self.schema.scenes.unpack(records, device=self.device)).clamp(min=0)
         batch = self.schema.unpack(records, device=self.device)
@@ -344,7 +363,8 @@ class DQNLearner(TargetLearner[QNet]):
         return torch.where(some, value, 0.0)
 
     def update_target(self) -> None:
-        """Moves the target network towards the online network or, if `tau` is 0, copies the online network every `target_period` steps."""
+        """Moves the target network towards the online network. If `tau` is 0, the target network becomes a copy of the online network
+        instead, once every `target_period` learner steps."""
         if self.config.tau:
             super().update_target()
         elif self.steps % self.config.target_period == 0:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 
 def make_schema(config: DQNConfig, task: str, beyond: bool = True) -> ReplaySchema:
-    """Returns the format in which states of a task are stored. With `beyond`, the format also fits the scenes of generalisation levels; a
-    replay does not need this.
+    """Returns the format in which states of a task are stored. With `beyond`, the format also fits the scenes of generalisation levels,
+    which can be larger. A replay does not need this.
 
     Raises ValueError if the action space of the config is unknown, or if the mask does not fit the action space.
     """
@@ -56,8 +56,8 @@ def make_net(config: DQNConfig, schema: ReplaySchema) -> QNet:
 
 
 def make_acting_net(config: DQNConfig, schema: ReplaySchema, device: str = "cpu") -> QFunction:
-    """Returns the network that a config describes, for acting, with placeholder weights. On the CPU the version without torch is used, if
-    there is one."""
+    """Returns the network that a config describes, for acting. It has placeholder weights, which its method `load` replaces. On the CPU the
+    version without torch is used, if there is one."""
     if device == "cpu" and config.net.network in ACTING:
         return ACTING[config.net.network](schema, config.mask, config.net, config.stop)
     from trilith.networks.device import pick_device
@@ -66,7 +66,8 @@ def make_acting_net(config: DQNConfig, schema: ReplaySchema, device: str = "cpu"
 
 
 def make_model(config: DQNConfig, zero_on_hit: bool) -> ModelWorld | None:
-    """Returns the transition model in which actors search, with placeholder weights. None if no such model is learned in the same run."""
+    """Returns the transition model in which actors search, with placeholder weights. `zero_on_hit` says whether an episode that touches an
+    obstacle has the return 0. The result is None if the config does not ask for a model that is learned in the same run."""
     if config.search.world != ONLINE:
         return None
     from trilith.agents.dynamics.world import ModelWorld
@@ -88,7 +89,7 @@ def weight_shapes(config: DQNConfig, task: str, *, beyond: bool = True) -> dict[
 
 
 def observe(schema: ReplaySchema, states: Sequence[State]) -> Records:
-    """Packs states into records (B,), with the number of steps left if the schema stores it."""
+    """Packs states into records (B,), one for each state. A record includes the number of steps left if the schema stores it."""
     return schema.pack([state.scene for state in states], [state.max_steps - state.steps for state in states] if schema.clock else ())
 
 
@@ -96,12 +97,13 @@ class Exploration(NamedTuple):
     """The exploration settings of actors."""
 
     epsilon: float
-    """About the number of random actions per episode, ε: at step n an action is random with probability ε / max(L - n, 1)."""
+    """ε, about the number of random actions per episode. At step n an action is random with probability ε / max(L - n, 1), where L is the
+    entry of `lengths` for the level of the episode."""
     lengths: tuple[float, ...]
-    """For each level of the curriculum, L: the typical number of steps of an episode."""
+    """For each level of the curriculum, the typical number of steps of an episode."""
     warm_up: bool = False
-    """Whether to make random placements that overlap nothing, instead of the network's actions. If ε asks for a random action, it is drawn
-    from all actions that the mask allows."""
+    """Whether the first data is being collected. Actors then make random placements that overlap nothing, instead of the network's actions.
+    An action that is random because of `epsilon` is drawn from all actions that the mask allows."""
     search: bool = True
     """Whether to search, if the config has a search budget. False until the learned transition model is ready."""
 
@@ -112,9 +114,10 @@ actions soon."""
 
 
 def choose(listed: Listed, random: bool, rng: np.random.Generator, stops: bool = False) -> int | None:
-    """Returns the index of the action with the highest value in a state. If `random`, returns the index of a uniformly random action.
+    """Returns the index of the action with the highest value among the actions `listed`. If `random`, returns the index of a uniformly
+    random action among them.
 
-    Returns None if there is no action or, for an agent that `stops`, if the highest value is negative.
+    Returns None if there is no action. Also returns None if `stops` is True, `random` is False, and the highest value is negative.
     """
     indices, values = listed
     if not len(indices) or (stops and not random and values.max() < 0):
@@ -150,11 +153,11 @@ class DQNPolicy:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The dtype of a record. Its first fields are `state` and the edge action `action`: (slot, object, offset, sticky).
+        """The dtype of a record. Its first fields are `state` and `action`, an edge action (slot, object, offset, sticky).
 
-        If there are counterfactual actions, the field `beside` (K, 4) holds these edge actions; unused rows are -1. Further fields (K,)
-        hold their rewards (`beside_reward`), whether they ended the episode (`beside_ended`) and, for a network with state values, their
-        next states (`after`).
+        If K counterfactual actions are simulated beside each action, the field `beside` (K, 4) holds these edge actions; unused rows are
+        -1. Further fields (K,) hold their rewards (`beside_reward`), whether they ended the episode (`beside_ended`) and, for a network
+        with state values, their next states (`after`).
         """
         columns: list[Any] = [("state", self.schema.dtype), ("action", "i4", (4,))]
         if k := self.config.counterfactual_actions:
@@ -186,14 +189,15 @@ class DQNPolicy:
         return self.net.weights() | {WORLD + name: array for name, array in model.items()}
 
     def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        """Loads the parameters of the network and, if there is one, of the learned transition model."""
+        """Loads the parameters of the network and, if there is one, of the learned transition model. `weights` is as the method `weights`
+        returns it."""
         if self.model is not None:
             self.model.load({name.removeprefix(WORLD): array for name, array in weights.items() if name.startswith(WORLD)})
             weights = {name: array for name, array in weights.items() if not name.startswith(WORLD)}
         self.net.load(weights)
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator], exploration: Exploration) -> list[Decision]:
-        """Returns a decision for each state."""
+        """Returns a decision for each state, with exploration. `rngs` has one random generator per state."""
         records = observe(self.schema, states)
         left = [max(exploration.lengths[self._levels[state.level]] - state.steps, 1.0) for state in states]
         random = np.array([rng.random() < exploration.epsilon / each for rng, each in zip(rngs, left, strict=True)], dtype=bool)
@@ -212,8 +216,7 @@ class DQNPolicy:
         return [self._with_counterfactuals(*each) for each in zip(decisions, states, listed, rngs, strict=True)]
 
     def encode(self, state: State, placement: Placement) -> Decision:
-        """Converts a placement of another agent to a decision. The decision has the action of the schema that is nearest to this
-        placement."""
+        """Converts a placement of another agent to a decision: the action of this policy that is nearest to the placement."""
         [record] = observe(self.schema, [state])
         return self._decision(state, record, int(self.schema.index(np.array(self.schema.encode(state.scene, placement)))))
 
@@ -227,7 +230,8 @@ class DQNPolicy:
         return Decision(self.schema.decode(state.scene, self.schema.parts(index)), kept)
 
     def _with_counterfactuals(self, decision: Decision, state: State, listed: Listed, rng: np.random.Generator) -> Decision:
-        """Adds counterfactual actions to a decision, in order of their values, highest first."""
+        """Adds counterfactual actions to a decision, highest value first. They are drawn from `listed`, the actions in `state` that the
+        mask allows, with their values."""
         if decision.step is None:
             return decision
         indices, values = listed
@@ -246,12 +250,14 @@ class DQNPolicy:
         rngs: Sequence[np.random.Generator],
         exploration: Exploration,
     ) -> list[int]:
-        """Chooses among the simulated actions of each decision. Returns the number of the action to make: 0 is the chosen action, and 1, 2,
-        … are the counterfactual actions.
+        """Chooses among the simulated actions of each decision. Returns for each decision the number of the action to make: 0 is the chosen
+        action, and 1, 2, … are the counterfactual actions. `outcomes[i]` has the outcomes of the actions of decision i, in the order of
+        these numbers.
 
-        With probability `lookahead` the agent makes the action with the highest r + γ V(s'), else the chosen action. During the warm-up, a
-        chosen action that would touch an obstacle is replaced, if possible, by an action that does not end the episode. The record of the
-        decision stores the outcomes of the actions that are not made.
+        For a network with state values, the action with the highest r + γ V(s') is made with probability `lookahead`. Otherwise the chosen
+        action is made. During the warm-up it is always the chosen action, unless this action would touch an obstacle: then the first action
+        that does not end the episode is made, if there is one. The record of a decision stores the outcomes of the actions that are not
+        made.
         """
         if not self.config.counterfactual_actions:
             return [0] * len(decisions)
@@ -279,8 +285,9 @@ class DQNPolicy:
 
     @staticmethod
     def _keep(decision: Decision, outcomes: Sequence[Step], made: int) -> None:
-        """Stores in the record of a decision which action is made, and the outcomes of the other actions. If a counterfactual action is
-        made, it changes places with the chosen action."""
+        """Stores in the record of a decision which action is made, and the outcomes of the other actions. `outcomes` has the outcomes of
+        the chosen action and then of the counterfactual actions. `made` is the number of the action to make: 0 is the chosen action. If a
+        counterfactual action is made, it changes places with the chosen action in the record."""
         kept = decision.step
         assert kept is not None
         if made:
@@ -290,14 +297,15 @@ class DQNPolicy:
         kept["beside_ended"][: len(others)] = [step.state.ended is not None for step in others]
 
     def _by_chance(self, states: Sequence[State], records: Records, random: Bools, rngs: Sequence[np.random.Generator]) -> list[int | None]:
-        """Chooses an action in each state: a random placement that overlaps nothing or, where `random` is True, any action that the mask
-        allows. Returns the indices of the actions; None for a state without such an action."""
+        """Chooses an action in each state at random. Where `random` is True, the action is drawn from all actions that the mask allows.
+        Elsewhere it is an action whose block overlaps nothing. `records` are the packed states. Returns the indices of the actions; None
+        for a state without such an action."""
         listed = iter(self.net.listed(records[random]) if random.any() else ())
         some = zip(states, random, rngs, strict=True)
         return [choose(next(listed), True, rng) if explore else self._any(state.scene, rng) for state, explore, rng in some]
 
     def _any(self, scene: Scene, rng: np.random.Generator) -> int | None:
-        """The index of a random placement that overlaps nothing; None if there is none."""
+        """The index of a random action whose block overlaps nothing; None if there is no such action."""
         sticky, mask = int(rng.integers(2)), self.schema.codec.mask(scene)
         if mask is not None:
             refs = reference_rows(scene)
@@ -315,8 +323,8 @@ class DQNPolicy:
         return None
 
     def _by_search(self, states: Sequence[State], random: Bools, rngs: Sequence[np.random.Generator]) -> list[int | None]:
-        """Chooses an action in each state: by search with the values of the network or, where `random` is True, at random. Returns the
-        indices of the actions; None for a state without any."""
+        """Chooses an action in each state. Where `random` is True, the action is drawn uniformly at random. Elsewhere it is chosen by
+        search with the values of the network. Returns the indices of the actions; None for a state without any."""
         searcher, indices = self._searcher, list[int | None]()
         for root, explore, rng in zip(searcher.search(states, rngs), random, rngs, strict=True):
             chosen = int(rng.integers(len(root.values))) if explore and len(root.values) else searcher.algorithm.decide(root, rng)
@@ -336,8 +344,8 @@ class DQNAgent:
         """The index of the stop action. It is higher than the indices of all other actions."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """Returns the placement with the highest value in each state. None means stop: the mask allows no action, or all values are
-        negative and the agent `stops`."""
+        """Returns the placement with the highest value in each state. The result is None, which means stop, in two cases: the mask allows
+        no action, or the agent `stops` and all values are negative."""
         if not states:
             return []
         listed = self.net.listed(observe(self.schema, states))
@@ -345,8 +353,8 @@ class DQNAgent:
         return [None if index is None else self.decode(state, index) for state, index in zip(states, indices, strict=True)]
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
-        """Lists the actions of each state that the mask allows, with their values. Several available blocks of equal width are listed as
-        one block, with the highest of their values.
+        """Lists the actions of each state that the mask allows, with their values. With the mask `none`, every block is listed. With any
+        other mask, available blocks of equal width are listed as one block, with the highest of their values.
 
         If the agent can stop, stopping is an additional action, with the value 0 and an edge of its own.
         """
@@ -368,7 +376,8 @@ class DQNAgent:
         return None if action_id == self._stop else self.schema.decode(state.scene, self.schema.parts(action_id))
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float]]:
-        """At most k placements with the highest values, best first, as (placement, value)."""
+        """At most k placements of the actions with the highest values, best first, as (placement, value). Stopping and invalid edges are
+        left out."""
         [prior] = self.priors([state])
         best = np.argsort(-prior.values, kind="stable")[:k]
         found = [(self.decode(state, int(prior.ids[a])), float(prior.values[a])) for a in best]

@@ -26,7 +26,8 @@ _OBJECTS_TASKS: dict[str, dict[str, Any]] = {
 }
 """Maps a task to the settings of `objects` for this task, as in `Recipe.tasks`."""
 _OBJECTS_TASKS_V2 = {**_OBJECTS_TASKS, "covering": {"steps": 18_000, "agent": {"decay_steps": 18_000}}}
-"""The same for version 2 of the recipe, which differs only in Covering. Shipped agents of the other tasks were trained with version 2."""
+"""Like `_OBJECTS_TASKS`, but for version 2 of the recipe, which differs only in Covering. Shipped agents of the other tasks were trained
+with version 2."""
 
 GN_DQN = DQNConfig(
     # As printed in §C.2 and §D of the paper, with the target network of the DQN that it cites.
@@ -74,7 +75,7 @@ def _tuned(paper: DQNConfig) -> DQNConfig:
     """A tuned version of an agent of the paper, with changes that let it learn within an hour on one core.
 
     The changes are the same for relative and absolute actions, so that the agents differ only in their structure. Absolute actions have no
-    mask for placements that overlap something, so the mask excludes only invalid choices.
+    mask of placements that overlap nothing. So the mask is `edges` for all, which excludes only invalid choices.
     """
     return replace(
         paper,

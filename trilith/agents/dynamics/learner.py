@@ -1,9 +1,11 @@
 """The learner of a transition model (paper §E.3). The model is unrolled for up to 4 steps, each from its own previous prediction, and the
 losses compare these predictions with the simulator.
 
-We depart from the formula in the paper in two ways. The paper's divergence is infinite if the end of an episode is certain; ours is
-KL(truth ‖ prediction). The first term of the paper's sum compares the input with itself; our sum begins with the first prediction. The
-poses after a block has touched an obstacle are not learned, because the episode ends there.
+We depart from the paper's formula of the loss in two ways. The paper's divergence of the predicted from the true end of an episode is
+infinite if the end is certain; ours is KL(truth ‖ prediction). The first term of the paper's sum over steps compares the input with itself;
+our sum begins with the first prediction.
+
+The poses after a block has touched an obstacle are not learned, because the episode ends there.
 """
 
 from __future__ import annotations
@@ -38,15 +40,20 @@ predicted angle and one at twice the true angle."""
 
 
 def touchable(role: Ints, objects: Ints) -> Bools:
-    """Mask (B, R, R) of the pairs of objects that can touch: two different solid objects, at least one of which is a block."""
+    """Mask (B, R, R) of the pairs of objects that can touch, in B scenes of up to R objects: two different solid objects, at least one of
+    which is a block. `role` (B, R) has the role of each object, `objects` (B,) the number of objects in each scene."""
     there = (role != Role.TARGET) & (np.arange(role.shape[1]) < objects[:, None])
     block = role == Role.BLOCK
     return there[:, :, None] & there[:, None] & (block[:, :, None] | block[:, None]) & ~np.eye(role.shape[1], dtype=bool)
 
 
 def contacts(predicted: Predicted, placed: Placed) -> tuple[Bools, Bools]:
-    """Two masks (B, R, R) of pairs of objects in the predicted scenes: those that touch, and those that are glued. A pair is glued if it
-    was glued before. It is also glued if it touches, one of the two is a sticky block, and the other is a block or the floor."""
+    """Returns two masks (B, R, R) of the pairs of objects in B predicted scenes of up to R objects: those that touch, and those that are
+    glued. `placed` has the same scenes before anything moves.
+
+    A pair is glued if it was glued before. It is also glued if it touches, one of the two is a sticky block, and the other is a block or
+    the floor.
+    """
     touch = (predicted.touch.detach().numpy() > 0) & touchable(placed.role, placed.objects)
     bonds = np.isin(placed.role, (Role.BLOCK, Role.FLOOR))
     glue = placed.glue | (touch & (placed.sticky[:, :, None] | placed.sticky[:, None]) & bonds[:, :, None] & bonds[:, None])
@@ -54,12 +61,14 @@ def contacts(predicted: Predicted, placed: Placed) -> tuple[Bools, Bools]:
 
 
 def onward(table: Transitions, at: Ints, predicted: Predicted, placed: Placed, sign: Array | None = None) -> tuple[Bools, Placed, Tensor]:
-    """Continues predicted scenes by one step: adds the next block of the same episode to each. Returns three things: a mask (B,) of the
-    placements `at` (B,) that have a next placement; for these C placements, the scenes with the new block; and the poses (C, R, 3) of all
-    objects in these scenes.
+    """Continues B predicted scenes by one step: adds the next block of the same episode to each. `at` (B,) are the rows of the table whose
+    results were predicted, and `placed` has their scenes before anything moves.
 
-    The new blocks have their poses from the table, multiplied by `sign` (B, 3), which mirrors a scene. Gradients flow through the returned
-    poses.
+    Returns three things. The first is a mask (B,) of the scenes that have a next placement in the table. The others concern these C scenes:
+    the scenes with the new block, and the poses (C, R, 3) of their objects. Gradients flow through these poses to the predictions.
+
+    New blocks have their poses from the table. `sign` (B, 3), if given, is 1 or -1 for x, y and angle in each scene. The poses of new
+    blocks are multiplied by it, because the scenes may be mirrored.
     """
     chosen = table.follows[at] >= 0
     touch, glue = contacts(predicted, placed)
@@ -79,8 +88,9 @@ def onward(table: Transitions, at: Ints, predicted: Predicted, placed: Placed, s
 
 
 def draw(table: Transitions, rng: np.random.Generator, size: int) -> tuple[Ints, Array]:
-    """Draws placements to learn from. Returns their indices (size,) and importance weights (size,). Half of the placements are drawn from
-    the few that moved something. A weight is inversely proportional to the probability of drawing its placement."""
+    """Draws placements of the table to learn from. Returns their indices (size,) and importance weights (size,). Half of the placements are
+    drawn from those after which some object had moved, which are few. A weight is inversely proportional to the probability of drawing its
+    placement."""
     share, count = (0.5, len(table.eventful)) if len(table.eventful) else (0.0, 1)
     preferred = rng.random(size) < share
     eventful = table.eventful[rng.integers(count, size=size)] if share else 0
@@ -90,10 +100,11 @@ def draw(table: Transitions, rng: np.random.Generator, size: int) -> tuple[Ints,
 
 
 def losses(predicted: Predicted, placed: Placed, table: Transitions, at: Ints, pose: Tensor, weight: Array) -> dict[str, Tensor]:
-    """Returns the losses by name: pose, moves, touch, end, reward. They compare predictions with the true results of the placements `at`
-    (B,). `pose` (B, R, 3) has these true poses at rest, mirrored if the scene is. Each loss is a sum over the scenes.
+    """Returns the losses by name: pose, moves, touch, end, reward. Each is a sum over B scenes. `predicted` is compared with the true
+    results in the rows `at` (B,) of the table. `placed` has the scenes before anything moves.
 
-    Placements are weighted by `weight` (B,), except in the loss of poses, which counts only blocks that moved.
+    `pose` (B, R, 3) has the true poses at rest; they must be mirrored where `placed` is. `weight` (B,) has the weight of each scene in all
+    losses but "pose". The loss "pose" counts only blocks that moved.
     """
     cross_entropy = partial(F.binary_cross_entropy_with_logits, reduction="none")
     counts = torch.from_numpy(weight)
@@ -130,8 +141,8 @@ class ModelLearner:
         self.steps = 0
 
     def step(self, table: Transitions, rng: np.random.Generator) -> dict[str, float]:
-        """Makes one learner step. Returns mean losses per scene: each loss of the first predicted step by its name, and `loss`, the sum of
-        all losses over all predicted steps. Raises ValueError if this sum is not finite."""
+        """Makes one learner step on placements drawn from the table. Returns mean losses per scene: each loss of the first predicted step
+        by its name, and `loss`, the sum of all losses over all predicted steps. Raises ValueError if this sum is not finite."""
         config = self.config
         at, weight = draw(table, rng, config.batch)
         sign = np.where(rng.random((config.batch, 1)) < 0.5, np.array([-1, 1, -1]), np.ones(3)).astype(np.float32)
@@ -162,11 +173,12 @@ class ModelLearner:
         return {name: float(value.detach()) / config.batch for name, value in parts[0].items()} | {"loss": loss}
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """The content of a checkpoint: arrays by name, and numbers."""
+        """The content of a checkpoint as two dictionaries: arrays by name, and numbers by name."""
         return prefixed({"net.": parameters_of(self.net), "optimiser.": moments_of(self.optimiser)}), {"steps": self.steps}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Restores the result of `state`. Raises ValueError if the checkpoint does not fit the network."""
+        """Resumes from a checkpoint. `arrays` and `facts` are the two dictionaries that `state` returned. Raises ValueError if they do not
+        fit the network."""
         load_parameters(self.net, part(arrays, "net."))
         load_moments(self.optimiser, part(arrays, "optimiser."))
         self.steps = int(facts["steps"])

@@ -60,7 +60,8 @@ class OnlineModel:
         return self.learner.steps >= self.config.first_steps
 
     def add(self, episode: Episode) -> None:
-        """Adds an episode to the replay. One in `MEASURED_EPISODES` episodes is predicted first, to measure errors."""
+        """Adds an episode to the replay. Some episodes (one in `MEASURED_EPISODES`) are predicted before they are added, to measure
+        errors."""
         assert episode.trajectory is not None
         happened = simulated(episode.trajectory)
         if not happened:
@@ -80,9 +81,9 @@ class OnlineModel:
             self.predicted.append((ended, float(each.after.ended is not None), reward, earned))
 
     def due(self, steps: int) -> bool:
-        """Whether the model makes a learner step after `steps` learner steps of the agent. Until actors search in the model, it does so
-        after every learner step of the agent; later, after one in `every` steps. False while the replay has fewer placements than a
-        batch."""
+        """Whether the model makes a learner step after `steps` learner steps of the agent. Before the model is `ready`, it does so after
+        every learner step of the agent. Later it does so after every n-th, where n is `every` of the config. False while the replay has
+        fewer placements than a batch."""
         return len(self.memory) >= self.config.batch and (not self.ready or steps % self.config.every == 0)
 
     def step(self, rng: np.random.Generator) -> dict[str, float]:
@@ -92,9 +93,8 @@ class OnlineModel:
         return {f"model_{name}": value for name, value in (self.learner.step(self._table, rng) | self._figures()).items()}
 
     def _figures(self) -> dict[str, float]:
-        """Mean squared errors of the model's predictions on recent episodes, made before it learned from them: `brier` of the end of the
-        episode, and `reward_error`. For comparison, the errors of the best constant predictions: `brier_constant` and `reward_variance`.
-        Empty if nothing was predicted."""
+        """Mean squared errors of the predictions in `predicted`: `brier` for the end of the episode, and `reward_error`. For comparison,
+        the errors that the best constant prediction would have: `brier_constant` and `reward_variance`. Empty if nothing was predicted."""
         if not self.predicted:
             return {}
         said, ended, expected, earned = np.array(self.predicted).T
@@ -106,14 +106,15 @@ class OnlineModel:
         }
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """The content of a checkpoint: arrays by name, and numbers."""
+        """The content of a checkpoint as two dictionaries: arrays by name, and numbers by name."""
         arrays, facts = self.learner.state()
         arrays |= {f"memory.{name}": array for name, array in self.memory.state().items()}
         arrays["predicted"] = np.array(self.predicted, np.float64).reshape(-1, 4)
         return arrays, {**facts, "episodes": self.episodes}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Restores the result of `state`. Raises ValueError if the checkpoint does not fit this model."""
+        """Resumes from a checkpoint. `arrays` and `facts` are the two dictionaries that `state` returned. Raises ValueError if they do not
+        fit this model."""
         checked: OnlineFacts = typed(facts, OnlineFacts)
         predicted = arrays["predicted"]
         if predicted.shape[1:] != (4,):

@@ -16,8 +16,9 @@ from trilith.world.scene import Placement
 
 
 def make_world(name: str, zero_on_hit: bool) -> TransitionModel[State, Placement | None]:
-    """Returns the transition model that a name selects. The name is "simulator", the folder of a learned model, or a class of your own as
-    my_module:MyWorld, which is called with the argument `zero_on_hit`.
+    """Returns the transition model that `name` selects: "simulator", the folder of a learned model, or a class of your own, written
+    my_module:MyWorld. With `zero_on_hit`, the model applies the rule that an episode that touches an obstacle has the return 0. A class of
+    your own gets `zero_on_hit` as its argument.
 
     Raises ValueError for any other name, and if a learned model is named but torch is not installed.
     """

@@ -1,5 +1,5 @@
-"""The table of recorded placements from which a transition model learns. A row has the scene with the new block, and the scene after it has
-come to rest."""
+"""The table of recorded placements from which a transition model learns. Each row is one placement: the scene with the new block before
+anything moves, and the same scene when everything has come to rest."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ MOVED, TURNED = 0.02, 0.05
 """An object has moved if its displacement exceeds the first limit, in metres, or its rotation the second. Rotation is measured as the
 distance between two unit vectors, one at twice the old angle and one at twice the new angle."""
 SIMULATED = (None, "obstacle_hit", "complete", "max_steps")
-"""The values that `State.ended` can have after a simulated placement (None: the episode continues). All other values follow from the rules,
-without physics."""
+"""The values that `State.ended` can have after a placement that was simulated (None: the episode continues). With any other value the
+placement was not simulated, or its simulation failed."""
 
 
 class Transition(NamedTuple):
@@ -35,7 +35,7 @@ class Transition(NamedTuple):
 
 
 def transition_dtype(objects: int) -> np.dtype[Any]:
-    """The dtype of a row of the table, for scenes of up to R objects. The table has two more columns, `reward` and `left`.
+    """The dtype of a row of the table, without its columns `reward` and `left`. R is `objects`, the maximum number of objects in a scene.
 
     placed    the scene before anything moves, see `Placed`
     pose      (R, 3): poses at rest
@@ -59,33 +59,34 @@ class Transitions:
     """A table of T simulated placements, stored as a ring buffer of whole episodes (see `Replay`)."""
 
     rows: NDArray[Any]
-    """(T,): rows with the columns of `transition_dtype` and two more: `reward` (f4), and `left`, the number of steps to the end of the
-    episode, including this one."""
+    """(T,): a row for each of T placements. It has the columns of `transition_dtype` and two more: `reward` (f4), and `left` (u1), the
+    number of steps to the end of the episode, including this one."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __getitem__(self, column: str) -> NDArray[Any]:
-        """The column (T, ...) with this name."""
+        """The column with the name `column`: an array (T, ...) with an entry for each of T placements."""
         return self.rows[column]
 
     def placed(self, at: Ints) -> Placed:
-        """The scenes of the placements `at` (B,), each with the new block, before anything moves."""
+        """The scenes of the B placements in the rows `at` (B,), each with the new block, before anything moves."""
         return Placed._make(self.rows["placed"][name][at] for name in Placed._fields)
 
     @cached_property
     def follows(self) -> Ints:
-        """(T,): the index of the next placement of the same episode; -1 if there is none."""
+        """(T,): for each row, the index of the row with the next placement of the same episode; -1 if there is none."""
         return np.where(self.rows["left"] > 1, (np.arange(len(self)) + 1) % len(self), -1)
 
     @cached_property
     def eventful(self) -> Ints:
-        """(E,): the indices of the few placements after which some object had moved."""
+        """(E,): the indices of the E rows in whose column `moved` some object is marked. These are few."""
         return np.flatnonzero(self.rows["moved"].any(axis=1))
 
 
 def simulated(episode: Trajectory) -> list[Transition]:
-    """The simulated placements of an episode. This leaves out only the last placement, if the rules ended the episode without physics."""
+    """The placements of an episode that were simulated, with their results. The last placement is left out if the rules ended the episode
+    without physics."""
     steps = zip(episode.states[:-1], episode.placements, episode.states[1:], episode.rewards, strict=True)
     return [Transition(s, placement, after, r) for s, placement, after, r in steps if placement is not None and after.ended in SIMULATED]
 
@@ -97,8 +98,9 @@ def placed_scene(state: State, placement: Placement) -> tuple[Scene, int]:
 
 
 def transitions(episodes: Iterable[list[Transition]], objects: int = 0) -> Transitions:
-    """Makes the table of all simulated placements of some episodes. All rows have room for the same number of objects: as many as the
-    largest scene has, or `objects` if that is more. With `objects`, tables of different episodes can have equal row types.
+    """Makes the table of all simulated placements of some episodes. Each episode is the result of `simulated`. Every row has room for the
+    same number of objects: as many as the largest scene has, but at least `objects`. So tables of different episodes can have rows of the
+    same dtype.
 
     Raises ValueError if there are no simulated placements.
     """
@@ -126,7 +128,7 @@ def transitions(episodes: Iterable[list[Transition]], objects: int = 0) -> Trans
 
 
 def base_pose(placed: Placed) -> Array:
-    """The poses (B, R, 3) of all objects if the new block falls straight down and nothing else moves."""
+    """The poses (B, R, 3) of all objects of B scenes, if the new block falls straight down and nothing else moves."""
     base = placed.pose.copy()
     base[np.arange(len(base)), placed.new, 1] = falls(placed)[:, 0]
     return base

@@ -41,9 +41,10 @@ class Outcome(NamedTuple):
 class ModelWorld:
     """A transition model in which a network predicts the result of every placement that needs physics.
 
-    The next state is the most likely one if no obstacle is touched. Its reward is computed by the rules of the task. The expected reward is
-    this reward times the probability that no obstacle is touched. With `zero_on_hit`, touching an obstacle also costs the rewards earned so
-    far. So their sum, times the probability that an obstacle is touched, is subtracted.
+    The next state is the predicted state at rest, given that no obstacle is touched. The reward of reaching this state is computed by the
+    rules of the task. The expected reward is this reward times the probability that no obstacle is touched. With `zero_on_hit`, touching an
+    obstacle also costs all rewards earned so far. The expected reward is then lower by the sum of these rewards times the probability that
+    an obstacle is touched.
     """
 
     def __init__(self, net: Dynamics, zero_on_hit: bool = False) -> None:
@@ -51,7 +52,8 @@ class ModelWorld:
 
     @staticmethod
     def read(folder: Path, zero_on_hit: bool = False) -> ModelWorld:
-        """Reads a learned model from a folder. Raises ValueError if the model is damaged."""
+        """Reads a learned model from a folder. With `zero_on_hit`, touching an obstacle costs all rewards earned so far. Raises ValueError
+        if the model is damaged."""
         config, weights, _ = read_model(folder)
         world = ModelWorld(make_dynamics(config), zero_on_hit)
         with prefix_errors(f"cannot use the model {folder}: "):
@@ -67,7 +69,8 @@ class ModelWorld:
         load_parameters(self.net, weights)
 
     def steps(self, states: Sequence[State], placements: Sequence[Placement | None]) -> list[tuple[State, float, float]]:
-        """Makes one placement in each state. Returns, for each state, (next state, expected reward, probability that the episode ends)."""
+        """Makes one placement in each state; None stops the episode. Returns, for each state, (next state, expected reward, probability
+        that the episode ends)."""
         open_ = [k for k, (state, placement) in enumerate(zip(states, placements, strict=True)) if _simulated(state, placement)]
         asked = [(states[k], placement) for k in open_ if (placement := placements[k]) is not None]
         predicted = dict(zip(open_, self.predict(asked), strict=True))
@@ -77,7 +80,7 @@ class ModelWorld:
         ]
 
     def predict(self, asked: Sequence[tuple[State, Placement]]) -> list[Outcome]:
-        """Predicts the outcomes of placements. The placed blocks must not overlap anything."""
+        """Predicts the outcome of each pair (state, placement) in `asked`. The placed blocks must not overlap anything solid."""
         if not asked:
             return []
         scenes, rows = zip(*(placed_scene(state, placement) for state, placement in asked), strict=True)
@@ -95,7 +98,8 @@ class ModelWorld:
         ]
 
     def after(self, state: State, outcome: Outcome) -> tuple[State, float, float]:
-        """The next state, the expected reward, and the probability that the episode ends, from a predicted outcome."""
+        """Returns (next state, expected reward, probability that the episode ends) for a placement in `state` with the predicted result
+        `outcome`."""
         rules, scene = state.rules, outcome.scene
         total = rules.score(scene) - rules.sticky_cost * int(scene.sticky.sum())
         lost = -state.total if self.zero_on_hit else 0.0
@@ -105,22 +109,25 @@ class ModelWorld:
         return after, reward, ended
 
     def _ended(self, state: State, placement: Placement | None) -> tuple[State, float, float]:
-        """The result of a placement that ends the episode by the rules alone, without physics."""
+        """Returns (next state, reward, 1.0) for a placement that ends the episode by the rules alone, without physics."""
         after = step(state, placement, self.zero_on_hit)
         return after.state, after.reward, 1.0
 
 
 def _simulated(state: State, placement: Placement | None) -> bool:
-    """Whether the result of a placement depends on physics."""
+    """Whether the result of a placement depends on physics. False if the placement ends the episode by the rules alone."""
     if placement is None or placement == INVALID_EDGE or state.scene.role[placement.slot] != Role.AVAILABLE:
         return False
     return not collides(state.scene, placement, state.scene.solid)
 
 
 def _settled(scene: Scene, placed: Placed, k: int, pose: Floats, loose: Bools, touch: Bools) -> Scene:
-    """The predicted scene at rest. `scene`, which has the new block, is the k-th of the scenes in `placed`. `pose` (R, 3), `loose` (R,) and
-    `touch` (R, R) are the predictions for this scene: poses, mask of the objects that can move, and mask of the pairs that touch. Objects
-    that can move get their predicted poses. All others stay exactly where they were."""
+    """The predicted scene at rest. `scene`, which contains the new block, is the k-th of the scenes in `placed`.
+
+    The other arguments are the predictions for this scene of up to R objects: poses (R, 3), a mask `loose` (R,) of the objects that can
+    move, and a mask `touch` (R, R) of the pairs that touch. Objects that can move get their predicted poses. All others stay exactly where
+    they were.
+    """
     rows, n = reference_rows(scene), int(placed.objects[k])
     where = scene.pose.copy()
     where[rows[loose[:n]]] = pose[:n][loose[:n]]

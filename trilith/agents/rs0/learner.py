@@ -35,17 +35,18 @@ CAPPED = 1.0
 
 @dataclass(frozen=True, eq=False)
 class Sequences:
-    """B sequences of T steps, each followed by the state after the last step. If the episode ends earlier, the rest of a sequence is
-    padding: copies of its first step."""
+    """B sequences of T steps, each followed by the state after the last step. If an episode ends within a sequence, the rest of the
+    sequence is padding: copies of its first step."""
 
     steps: NDArray[Any]
-    """(B, T + 1): records, see `RS0Policy.dtype`."""
+    """(B, T + 1): for each sequence, the records of its T steps and of the state after them, see `RS0Policy.dtype`."""
     count: Ints
-    """(B,): how many of the T + 1 states are real. If there are fewer, the episode ended with the action in the last real state."""
+    """(B,): for each sequence, how many of its T + 1 states are real, not padding. If this is less than T + 1, the action in the last real
+    state ended the episode."""
 
     @property
     def real(self) -> Bools:
-        """Mask (B, T + 1) of the states that are not padding."""
+        """Mask (B, T + 1): for each sequence, the states that are not padding."""
         return np.arange(self.steps.shape[1]) < self.count[:, None]
 
 
@@ -53,11 +54,12 @@ class Targets(NamedTuple):
     """Results of the target network for B sequences of T steps."""
 
     worth: Tensor
-    """(B, T): the Retrace targets for the values of the actions. Entries after the end of an episode are meaningless."""
+    """(B, T): the Retrace target for the value of each action. After the end of an episode the entries are meaningless."""
     values: Tensor
-    """(B, T + 1): values of the states; 0 after the end of an episode."""
+    """(B, T + 1): the value of each state; 0 after the end of an episode."""
     trace: Tensor
-    """(B, T): the trace λ min(1, π/μ) of each action; 0 after the end of an episode."""
+    """(B, T): the trace of each action; 0 after the end of an episode. It is λ min(1, π/μ), where π is the density of the action under the
+    target network's policy, and μ is the density with which the actor drew it."""
 
 
 class RS0Learner(TargetLearner[ActorCritic]):
@@ -85,8 +87,8 @@ class RS0Learner(TargetLearner[ActorCritic]):
         return min(self.config.learning_starts, self.replay.capacity)
 
     def updates_due(self) -> float:
-        """Number of learner steps that the ratio `updates_per_step` allows now. If this ratio is None, the result is at most 1, so that
-        actors never wait for the learner."""
+        """Number of learner steps that the ratio `updates_per_step` allows so far, minus the learner steps already made. If the ratio is
+        None, `FREE` takes its place, and the result is at most 1, so that actors never wait for the learner."""
         ready = self.replay.added - self.warmup_steps
         if self.config.updates_per_step is not None:
             return self.config.updates_per_step * max(ready, 0) - self.steps
@@ -112,7 +114,7 @@ class RS0Learner(TargetLearner[ActorCritic]):
         return self.learn(Sequences(*self.replay.windows(rng, self.config.batch, self.config.length + 1)), rng)
 
     def learn(self, seqs: Sequences, rng: np.random.Generator) -> dict[str, float]:
-        """Makes one learner step on given sequences. Returns metrics for the log."""
+        """Makes one learner step on the sequences `seqs`. Returns metrics for the log."""
         config = self.config
         mirror = rng.random(len(seqs.count)) < 0.5 if config.mirror else np.zeros(len(seqs.count), dtype=bool)
         actions = seqs.steps["action"]
@@ -143,8 +145,8 @@ class RS0Learner(TargetLearner[ActorCritic]):
         return said
 
     def targets(self, batch: Any, taken: Tensor, seqs: Sequences, rng: np.random.Generator) -> Targets:
-        """Computes targets with the target network. `batch` has the n real states of the sequences, and `taken` (n, A) the actions taken in
-        them."""
+        """Computes the Retrace targets of the sequences `seqs` with the target network. `batch` has the n real states of all sequences, and
+        `taken` (n, A) the actions taken in them, each of A numbers."""
         config, real = self.config, seqs.real
         with torch.no_grad():
             seen = self.target.encoder(batch)
@@ -159,12 +161,13 @@ class RS0Learner(TargetLearner[ActorCritic]):
             return Targets(worth, values, trace[:, :-1])
 
     def policy_loss(self, seen: Any, policy: Mixture, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """Returns the policy loss, which uses the critic's gradient (SVG(0)), and the entropy of the policy.
+        """Returns the policy loss, which uses the critic's gradient (SVG(0)), and the entropy of the policy. `policy` is the policy in a
+        batch of states, and `seen` the features of these states.
 
         The loss uses only the critic's gradient with respect to the drawn actions. No gradient reaches the critic's weights or the
-        features; otherwise these would learn to raise the predicted values. The choice of a component is not differentiable, so the weights
-        of components learn by the score function. The baseline is the mean value of the other drawn actions, so two or more samples are
-        needed.
+        features; otherwise these would learn to raise the predicted values. The choice of a component of the mixture is not differentiable,
+        so the weights of components learn by the score function. Its baseline is the mean value of the other actions drawn in the state, so
+        two or more samples are needed.
         """
         config = self.config
         component, drawn = policy.draw(*self._chances(rng, len(policy.mean)))
@@ -179,13 +182,15 @@ class RS0Learner(TargetLearner[ActorCritic]):
         return -config.value_gradient * gain.mean() - config.entropy * entropy + config.bound_penalty * beyond, entropy
 
     def _chances(self, rng: np.random.Generator, states: int) -> tuple[Tensor, Tensor]:
-        """The random numbers for `Mixture.draw`: uniform (states, samples), and standard normal (states, samples, A)."""
+        """The random numbers with which `Mixture.draw` draws actions of A numbers in each state: uniform (states, samples), and standard
+        normal (states, samples, A)."""
         shape = (states, self.config.samples)
         chance, noise = rng.random(shape, np.float32), rng.standard_normal((*shape, self.codec.length), np.float32)
         return torch.from_numpy(chance).to(self.device), torch.from_numpy(noise).to(self.device)
 
     def _dense(self, rows: Tensor, real: Bools) -> Tensor:
-        """Scatters the numbers `rows` (n,) of the n real states into an array (B, T + 1), with 0 at padding."""
+        """Scatters `rows` (n,), a number for each of n real states, into an array of the shape of the mask `real` (B, T + 1). The array is
+        0 at padding."""
         where = torch.from_numpy(np.flatnonzero(real)).to(rows.device)
         return rows.new_zeros(real.size).index_copy(0, where, rows).reshape(real.shape)
 

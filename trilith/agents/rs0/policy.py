@@ -24,17 +24,19 @@ from trilith.world.scene import Placement
 from trilith.world.tasks import get_task
 
 Actions = NDArray[np.float32]
-"""An array (B, A) of actions, each of A numbers."""
+"""An array (B, A): one action in each of B states, as A numbers."""
 
 
 def make_net(config: RS0Config, task: str, beyond: bool = True) -> ActorCritic:
-    """Returns the network that a config describes. The initial weights are drawn from torch's global random generator."""
+    """Returns the network that a config describes. With `beyond`, the network also accepts scenes of generalisation levels, which can be
+    larger. The initial weights are drawn from torch's global random generator."""
     head = make_head(config)
     return make_actor_critic(config.net, get_task(task), head.actions, head.outputs, beyond)
 
 
 def weight_shapes(config: RS0Config, task: str, *, beyond: bool = True) -> dict[str, tuple[int, ...]]:
-    """Returns the shapes, by name, of the parameters of the network that a config describes. Allocates no memory for them."""
+    """Returns a dictionary from parameter names to shapes, for the network that a config describes. With `beyond`, the network also accepts
+    scenes of generalisation levels. Allocates no memory for the parameters."""
     with torch.device("meta"):
         return shapes_of(make_net(config, task, beyond))
 
@@ -52,10 +54,10 @@ def make_head(config: RS0Config) -> Head:
 
 
 LIKELY = 0.01
-"""`ideas` leaves out components of the mixture with a lower weight than this."""
+"""`RS0Agent.ideas` leaves out components of the mixture with a lower weight than this."""
 ALIKE = 0.1
-"""Metres: of two placements with the same slot and stickiness, `ideas` drops the later one if they are at most this far apart along both
-axes."""
+"""Metres: of two placements with the same slot and stickiness, `RS0Agent.ideas` drops the later one if they are at most this far apart
+along both axes."""
 
 
 class Exploration(NamedTuple):
@@ -64,12 +66,12 @@ class Exploration(NamedTuple):
     epsilon: float
     """Fraction of actions that are drawn uniformly from all actions."""
     legal: float
-    """Fraction of actions that are random legal placements."""
+    """Fraction of actions that are random placements that overlap nothing."""
 
 
 class RS0Policy:
-    """A network, and the rule by which actors use it: they sample from the policy, sometimes uniformly from all actions, and sometimes from
-    the legal placements."""
+    """A network, and the rule by which actors use it: they sample actions from the network's policy. Sometimes they draw an action
+    uniformly from all actions, or from the legal placements."""
 
     wants_states = False
 
@@ -91,16 +93,18 @@ class RS0Policy:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The dtype of a record: the state, the action as it was drawn (not clipped), and the logarithm of its density.
+        """The dtype of a record: the state, the action before it is clipped, and `log_density`. This is the logarithm of the density of the
+        action under the policy with exploration, in which some actions are drawn uniformly from all actions.
 
-        The density of an action that was not drawn from the policy is stored as infinite, so that its importance ratio is 0.
+        For an action from any other source, such as a random legal placement, the density is stored as infinite. The importance ratio of
+        the action is then 0.
         """
         return np.dtype([("state", self.net.schema.dtype), ("action", "f4", (self.codec.length,)), ("log_density", "f4")])
 
     @property
     def agent(self) -> RS0Agent:
-        """The trained agent. It chooses the mean of the most likely component or, if the config has `candidates`, the candidate with the
-        highest value by the critic."""
+        """The trained agent. It chooses the mean of the most likely component. If `candidates` of the config is not 0, it chooses instead
+        the candidate with the highest value by the critic."""
         return RS0Agent(self.net, self.codec, self.head, self.device, self.config.candidates)
 
     def weights(self) -> Weights:
@@ -112,7 +116,7 @@ class RS0Policy:
         load_parameters(self.net, weights)
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator], exploration: Exploration) -> list[Decision]:
-        """Returns a decision for each state."""
+        """Returns a decision for each state, with exploration. `rngs` has one random generator per state."""
         records = self.net.schema.pack([state.scene for state in states])
         with torch.no_grad():
             mixture = self.agent.mixture(self.agent.see(records))
@@ -129,8 +133,8 @@ class RS0Policy:
         return [self._decision(*each) for each in zip(states, records, actions, density.tolist(), strict=True)]
 
     def encode(self, state: State, placement: Placement) -> Decision:
-        """Converts a placement of another agent to a decision. The decision has the action that is nearest to this placement. This action
-        counts as not drawn from the policy (see `dtype`)."""
+        """Converts a placement of another agent to a decision: the action of this policy that is nearest to the placement. The density of
+        this action is stored as infinite (see `dtype`)."""
         [record] = self.net.schema.pack([state.scene])
         action = np.array(self.codec.encode(state.scene, placement), np.float32)
         return self._decision(state, record, action, np.inf)
@@ -149,8 +153,8 @@ class RS0Agent:
     ) -> None:
         self.net, self.codec, self.head, self.device, self.candidates = net, codec, head, device, candidates
         self.samples = samples
-        """Whether the agent samples from the policy, as actors do. Otherwise it chooses the mean of the most likely component, or the best
-        candidate."""
+        """Whether the agent samples from the policy. If False, it chooses the mean of the most likely component or, if `candidates` is not
+        0, the best candidate."""
 
     def sampling(self) -> RS0Agent:
         """Returns a copy of this agent that samples its actions from the policy."""
@@ -182,7 +186,7 @@ class RS0Agent:
         return ideas[:k]
 
     def _choose(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> Actions:
-        """The chosen actions (B, A), one in each state."""
+        """The chosen actions (B, A), one in each of B states, as A numbers."""
         with torch.no_grad():
             seen = self.see(self.net.schema.pack([state.scene for state in states]))
             mixture = self.mixture(seen)
@@ -204,7 +208,8 @@ class RS0Agent:
         return self.head.mixture(self.net.actor(seen))
 
     def draw(self, mixture: Mixture, rngs: Sequence[np.random.Generator], count: int) -> NDArray[np.float32]:
-        """Draws `count` actions (B, count, A) from the policy in each state, with the random generator of each episode."""
+        """Draws `count` actions from the policy in each of B states. `rngs` has the random generator of each state's episode. Returns an
+        array (B, count, A) of actions of A numbers."""
         chance = np.array([rng.random(count, np.float32) for rng in rngs])
         noise = np.array([rng.standard_normal((count, self.codec.length), np.float32) for rng in rngs])
         numbers: Tensor = mixture.draw(*(torch.from_numpy(each).to(self.device) for each in (chance, noise)))[1]

@@ -18,8 +18,8 @@ def _paper(encoder: Any) -> RS0Config:
 
 
 def _tuned(encoder: Any) -> RS0Config:
-    """The tuned version of `_paper`, with changes that make it learn within an hour on one core. A tenth of the actions are random legal
-    placements."""
+    """The paper's agent with the given encoder, with changes that make it learn within an hour on one core. A tenth of the actions are
+    random legal placements."""
     return replace(_paper(encoder), updates_per_step=0.1, batch=32, act_with_target=True, legal=0.1)
 
 

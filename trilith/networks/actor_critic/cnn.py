@@ -28,7 +28,8 @@ PAIR_LAYERS = (64, 128)
 
 @once_per_batch
 def pixels(batch: SceneBatch) -> Tensor:
-    """The images (B, 5, 64, 64) of a batch, with the channels last in memory.
+    """The images (B, 5, 64, 64) of the B scenes of a batch: red, green, blue, and the x and y of each pixel. The channels are last in
+    memory.
 
     The images equal the images from the environment, with one exception. States are stored in single precision, so a pixel may differ if
     its centre lies within a micrometre of an object's boundary.
@@ -39,8 +40,8 @@ def pixels(batch: SceneBatch) -> Tensor:
 
 
 def pool(x: Tensor) -> Tensor:
-    """A 3 × 3 max pool with stride 2 and "same" padding: it halves height and width, if these are even. An axis is padded only at its end,
-    and only if needed."""
+    """A 3 × 3 max pool with stride 2 and "same" padding, which halves height and width if these are even. An axis is padded only at its
+    end, and only if needed."""
     return F.max_pool2d(x, 3, stride=2, ceil_mode=True)
 
 
@@ -60,7 +61,7 @@ class CNNEncoder(nn.Module):
         self.linear = nn.Linear(side * side * LAYERS[-1], embedding)
 
     def forward(self, batch: SceneBatch) -> Tensor:
-        """Returns the encoded images (B, embedding)."""
+        """Returns the encoded images (B, embedding) of the B scenes of a batch."""
         x = pixels(batch)
         for layer in self.layers:
             x = pool(layer(x))
@@ -95,8 +96,11 @@ class RelationEncoder(nn.Module):
         self.linear = nn.Linear(PAIR_LAYERS[1], embedding)
 
     def forward(self, batch: SceneBatch) -> Tensor:
-        """Returns the encoded images (B, embedding). The first layer of the pair function is a sum of two parts, one for each position of
-        the pair. So each part is computed once per position, not once per pair."""
+        """Returns the encoded images (B, embedding) of the B scenes of a batch.
+
+        The first layer of the function of a pair is a sum of two parts, one for each position of the pair. So each part is computed once
+        per position, not once per pair.
+        """
         x = pixels(batch)
         for block in self.blocks:
             x = block(x)
@@ -107,18 +111,21 @@ class RelationEncoder(nn.Module):
 
 
 def _pairs(one: Tensor, other: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the outputs of the first layer (positions², width) and of the second layer (positions², units) of the pair function, for one
-    image. There is one row per pair."""
+    """Applies a function with two layers to all n² ordered pairs of the n positions in one image. Returns the outputs of the first layer
+    (n², width) and of the second layer (n², units). The pair of positions i and j is in row n · i + j.
+
+    The first layer is relu(one[i] + other[j]), where `one` and `other` are (n, width). The second layer is relu(`weight` · first layer +
+    `bias`), where `weight` is (units, width) and `bias` (units,).
+    """
     hidden = F.relu(one[:, None] + other).flatten(0, 1)
     return hidden, F.relu(torch.addmm(bias, hidden, weight.t()))
 
 
 class _MeanOfPairs(torch.autograd.Function):
-    """An autograd function. Its output (B, units) is the mean of relu(weight · relu(one[i] + other[j]) + bias) over all pairs (i, j) of
-    positions.
+    """An autograd function. Its output (B, units) is, for each of B images, the mean of relu(weight · relu(one[i] + other[j]) + bias) over
+    all pairs (i, j) of n positions.
 
-    `one` and `other` (B, positions, width) are the two parts of the first layer: `one` from the first position of a pair, `other` from the
-    second.
+    The inputs `one` and `other` are (B, n, width), `weight` is (units, width) and `bias` (units,).
 
     The 4,096 pairs of each of a hundred images do not fit into a processor's caches. So images are processed one at a time, and the
     backward pass computes the pairs again, so that they need not be stored. Compared with all images at once, this is twice as fast and

@@ -1,8 +1,8 @@
-"""The paper's graph network for actors and critics (§C.2). It differs from the Q-network in three ways: it uses the sparse graph; by
-default it has one processing step, without a GRU; and its decoder is a full graph network.
+"""The paper's graph network for actors and critics (§C.2). It differs from the paper's Q-network (`q/graph.py`) in three ways. It uses the
+sparse graph. By default it has one processing step, without a GRU. Its decoder is a full graph network.
 
 Actor and critic share the encoder; each has its own core and decoder. The critic reads an action as part of the globals. The outputs of
-actor and critic are computed from the decoded globals. As in `q/graph.py`, every MLP has two layers, both with a ReLU. Edges are summed
+actor and critic are computed from the decoded globals. As in the Q-network, every MLP has two layers, both with a ReLU. Edges are summed
 into nodes, and edges and nodes are averaged into globals.
 """
 
@@ -21,15 +21,17 @@ from trilith.world.observations.objects import FEATURES
 
 
 class Seen(NamedTuple):
-    """A batch of encoded graphs. In each row of edges, nodes and globals, the input columns come first, then the output of the encoder."""
+    """A batch of encoded graphs. In each row of `edges`, `nodes` and `globals`, the input columns come first, then `width` columns that the
+    encoder computed from them."""
 
     links: Links
     edges: Tensor
-    """(4, 2 + width): a row for each of the four possible inputs of an edge, see `edge_codes`."""
+    """(4, 2 + width): a row for each of the four possible inputs of an edge (see `edge_codes`), because the encoder sees nothing else of an
+    edge."""
     nodes: Tensor
-    """(V, 15 + width): a row for each node."""
+    """(V, 15 + width): a row for each of the V nodes of all graphs."""
     globals: Tensor
-    """(1, 1 + width): one row, because the input is the same for all graphs."""
+    """(1, 1 + width): one row for all graphs, because their global input is the same."""
 
 
 class GraphEncoder(nn.Module):
@@ -70,7 +72,8 @@ class GraphCore(nn.Module):
         self.out = nn.Linear(width, outputs)
 
     def forward(self, seen: Seen, actions: Tensor | None = None) -> Tensor:
-        """Returns the outputs (B, outputs) or, given K actions (B, K, A) in each state, the outputs (B, K, outputs)."""
+        """Returns the outputs (B, outputs) for B states. If `actions` (B, K, A) are given, K actions of A numbers in each state, returns
+        the outputs (B, K, outputs)."""
         scenes, times = len(seen.links.per_graph), 1 if actions is None else actions.shape[1]
         links = seen.links.repeat(times)
         globs = seen.globals.expand(scenes * times, -1)

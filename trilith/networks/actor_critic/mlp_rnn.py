@@ -35,21 +35,23 @@ class MLPEncoder(nn.Module):
         self.norm = nn.LayerNorm(features)
 
     def forward(self, batch: SceneBatch) -> Tensor:
-        """Returns the encoded scenes (B, features)."""
+        """Returns the encoded scenes (B, features) of a batch of B scenes."""
         return self.norm(self.linear(rows(batch, self.length).flatten(1)))
 
 
 class RNNEncoder(nn.Module):
-    """A GRU that reads the padded list of objects in order of appearance. Its output is the hidden state after the last row."""
+    """A GRU that reads the padded list of objects, one after another in order of appearance. Its output is the hidden state after the last
+    row of the list."""
 
     def __init__(self, length: int, width: int = 256, clip: bool = True) -> None:
-        """Scenes of more than `length` objects are clipped to that length or, without `clip`, read whole."""
+        """`length` is the length of the padded list. If a scene has more objects and `clip` is True, some objects are left out (see
+        `rows`). If `clip` is False, the longer list is read."""
         super().__init__()
         self.length, self.clip = length, clip
         self.gru = nn.GRU(ROW_FEATURES, width, batch_first=True)
 
     def forward(self, batch: SceneBatch) -> Tensor:
-        """Returns the encoded scenes (B, width)."""
+        """Returns the encoded scenes (B, width) of a batch of B scenes."""
         if self.clip:
             return self.gru(rows(batch, self.length))[1][0]
         lengths = np.maximum(batch.nodes.sum(axis=1), self.length)
@@ -59,11 +61,11 @@ class RNNEncoder(nn.Module):
 
 @once_per_batch
 def rows(batch: SceneBatch, length: int) -> Tensor:
-    """The padded lists of objects (B, length, 16). First come the rows of `observations.objects` in order of appearance, then padding. A
-    padding row is 0, except for its last column, which is 1.
+    """The padded lists of objects (B, length, 16) of B scenes. First come the rows of `observations.objects` in order of appearance, then
+    padding. A padding row is 0, except for its last column, which is 1.
 
-    If a scene has more than `length` objects, as in generalisation levels, some are left out: first the earliest targets, then the
-    earliest obstacles, then the earliest blocks. Available blocks and the floor always stay.
+    If a scene has more than `length` objects, as in generalisation levels, some are left out: first the earliest targets, then the earliest
+    obstacles, then the earliest blocks. Available blocks and the floor always stay.
     """
     scene, node, row = _places(batch, length)
     listed = np.zeros((len(batch), length, ROW_FEATURES), np.float32)
@@ -74,8 +76,9 @@ def rows(batch: SceneBatch, length: int) -> Tensor:
 
 
 def _places(batch: SceneBatch, length: int) -> tuple[Ints, Ints, Ints]:
-    """Returns three index arrays with one entry per listed object: the scene, the node, and the row in the list. Nodes 0 to 6 are the
-    slots; the other nodes are the objects of the scene in stored order."""
+    """Says where the objects of a batch go in the padded lists of `length` rows. Returns three index arrays with one entry for each object
+    that is listed: its scene, its node, and its row in the list. Nodes 0 to 6 are the slots; the other nodes are the objects of the scene
+    in stored order."""
     available, present = batch.available, batch.present
     used = SLOTS - available.sum(axis=1, keepdims=True)
     stored = np.arange(present.shape[1])[None]

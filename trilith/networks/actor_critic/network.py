@@ -23,7 +23,7 @@ class ActorCritic(nn.Module):
     """An actor and a critic, each with its own core, over one shared encoder.
 
     `encoder(batch)` returns the features of B states. Actor and critic read these features. `actor(features)` returns (B, outputs); its
-    last layer is linear. The critic also reads an action, concatenated to the features or, in the graph network, to the globals.
+    last layer is linear. `critic(features, actions)` also reads K actions per state and returns (B, K, 1).
     """
 
     def __init__(self, schema: SceneSchema, encoder: nn.Module, actor: nn.Module, critic: nn.Module) -> None:
@@ -33,12 +33,13 @@ class ActorCritic(nn.Module):
         self.encoder, self.actor, self.critic = encoder, actor, critic
 
     def value(self, seen: Any, actions: Tensor) -> Tensor:
-        """The critic's values (B, K) of K actions (B, K, A) in each state. `seen` is the output of the encoder."""
+        """The critic's values (B, K) of K actions in each of B states. `actions` (B, K, A) has the A numbers of each action. `seen` is the
+        output of the encoder."""
         return self.critic(seen, actions)[..., 0]
 
     def slope(self, seen: Any, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the critic's values (B, K), and the gradients of the values with respect to the actions (B, K, A). Both are detached.
-        `seen` is the output of the encoder."""
+        """Returns the critic's values (B, K) of K actions in each of B states, and the gradient (B, K, A) of each value with respect to its
+        action. Both are detached. `actions` (B, K, A) has the A numbers of each action. `seen` is the output of the encoder."""
         weights = list(self.critic.parameters())
         given, leaf = tree_map(lambda each: each.detach(), seen), actions.detach().requires_grad_()
         try:
@@ -65,8 +66,9 @@ class MLPCore(nn.Module):
         self.out = nn.Linear(width, outputs)
 
     def forward(self, seen: Tensor, actions: Tensor | None = None) -> Tensor:
-        """Returns the outputs (B, outputs) for features (B, features) or, given K actions (B, K, A), the outputs (B, K, outputs). The part
-        of the first layer that reads the features is computed once for all K actions."""
+        """Returns the outputs (B, outputs) for the features `seen` (B, features) of B states. If `actions` (B, K, A) are given, K actions
+        of A numbers in each state, returns the outputs (B, K, outputs). The part of the first layer that reads the features is computed
+        once for all K actions."""
         of_seen, of_action = self.first.weight.split([self.features, self.first.in_features - self.features], dim=1)
         x = F.linear(seen, of_seen, self.first.bias)
         if actions is not None:
@@ -78,8 +80,8 @@ class MLPCore(nn.Module):
 
 
 def make_actor_critic(config: EncoderConfig, task: Task, actions: int, outputs: int, beyond: bool = True) -> ActorCritic:
-    """Makes the network that a config describes. `actions` is the length of an action, and `outputs` is the number of outputs of the
-    policy. The initial weights are drawn from torch's global random generator.
+    """Makes the network that a config describes. `actions` is the length of an action, and `outputs` is the number of outputs of the actor.
+    The initial weights are drawn from torch's global random generator.
 
     With `beyond`, states are stored in a format that also fits the larger scenes of generalisation levels. Without it, a replay buffer
     needs less memory. Raises ValueError, with the known names, if there is no such encoder.
@@ -95,7 +97,8 @@ def make_actor_critic(config: EncoderConfig, task: Task, actions: int, outputs: 
 
 
 def make_core(config: EncoderConfig, actions: int, outputs: int) -> nn.Module:
-    """Makes the core of an actor or a critic. `actions` is the length of the actions that the critic reads; 0 for an actor."""
+    """Makes the core of an actor or a critic: all layers after the encoder. `actions` is the length of the actions that a critic reads; 0
+    for an actor. `outputs` is the number of outputs."""
     if config.encoder == "gn":
         return GraphCore(actions, config.graph, outputs, config.recurrent)
     layers = config.layers or (3 if config.encoder in IMAGES else 4)

@@ -23,32 +23,33 @@ from trilith.world.actions import CLEARANCE, height_on
 from trilith.world.scene import PLACE_X, PLACE_Y, SLOT_X, SLOTS, Role
 
 PLACES = (-0.7, 0.0, 0.7)
-"""Initial horizontal positions of the components of an object, as fractions of the maximum offset of a block from the object."""
+"""Initial horizontal positions of the components that belong to an object, from left to right. 1 and -1 are the positions of a block just
+beside the object, 0 is its centre."""
 GLUE = (-1.0, 1.0)
 """The value of an action's last number: without glue, and with glue."""
 COMPONENTS = len(PLACES) * len(GLUE)
 """Number of components for each pair of a kind of block and an object."""
 NARROW = -20.0
-"""Raw network output for the standard deviation of the numbers that pick a block or an object. It is so low that it gives the smallest
-allowed standard deviation."""
+"""Raw network output for the standard deviation of those numbers of an action that pick a block, an object or glue. It is so low that it
+gives the smallest allowed standard deviation."""
 NEVER = -1e4
 """Logit of a component that must not be chosen, because no block of its kind is left or its object does not exist."""
 NEAR = 0.3
-"""Distance in metres at which a point still counts as near the centre of an object."""
+"""Metres: scale of the nearness of a point to the centre of an object, exp(-(distance / NEAR)²)."""
 PICKED = 0.07
-"""Distance at which the first number of an action still counts as near the number of a slot. The numbers of two slots are at least 0.15
-apart."""
+"""Scale of the critic's comparison of an action with a slot, exp(-((a - s) / PICKED)²). Here a is the first number of the action, which
+picks a slot, and s is the number of the slot. The numbers of two slots are at least 0.15 apart."""
 ATTENTIVE = 5.0
 """Initially, an object at the point of an action gets about exp(ATTENTIVE) times the attention weight of a distant object."""
 RELATIVE = 5
-"""Length of a relative action."""
+"""How many numbers a continuous relative action has."""
 
 
 class Tokens(NamedTuple):
     """The encoded objects of B scenes, packed: n rows, one scene after another. R is the largest number of objects in a scene."""
 
     tokens: Tensor
-    """(n, width): the token of each object."""
+    """(n, width): the token of each object, one scene after another."""
     pooled: Tensor
     """(B, width): the mean token of each scene."""
     boxes: Tensor
@@ -58,11 +59,11 @@ class Tokens(NamedTuple):
     scene: Tensor
     """(n,): the index of each object's scene."""
     place: Tensor
-    """(n,): the index of each object among the padded rows (B · R)."""
+    """(n,): the index of each object in a list of B · R rows: the objects of each scene, padded to R rows."""
     present: Tensor
-    """(B, R): mask of the rows that are not padding."""
+    """(B, R): for each scene, mask of the rows that are not padding."""
     available: Tensor
-    """(B, 7): mask of the slots whose block is still available."""
+    """(B, 7): for each scene, mask of the slots whose block is still available."""
 
 
 class TokenEncoder(ObjectTrunk):
@@ -82,16 +83,16 @@ class TokenEncoder(ObjectTrunk):
 
 
 class PointingActor(nn.Module):
-    """Computes the raw parameters of a mixture policy. Each pair of an object and a kind of block has six components: three positions, each
-    without and with glue."""
+    """Computes the raw parameters of a mixture policy. Each pair of an object and a kind of block has six components: without and with glue
+    at each of three positions."""
 
     def __init__(self, actions: int, width: int = 64, decoder: int = 128) -> None:
         """`actions` is the length of an action: 5 (relative) or 4 (absolute)."""
         super().__init__()
         self.relative = actions == RELATIVE
         self.free = slice(3, 4) if self.relative else slice(1, 3)
-        """The slice of an action whose means and scales are learned: Δx of a relative action, x and y of an absolute one. The other numbers
-        pick the block, the object and glue."""
+        """The slice of an action's numbers whose means and scales are learned: Δx of a relative action, x and y of an absolute one. The
+        other numbers pick the block, the object and glue."""
         self.reference = nn.Linear(width, decoder)
         self.pooled = nn.Linear(width, decoder, bias=False)
         self.kind = nn.Linear(KINDS + 2, decoder, bias=False)
@@ -103,8 +104,9 @@ class PointingActor(nn.Module):
         self.picks = _picks()
 
     def forward(self, seen: Tokens) -> Tensor:
-        """Returns the raw parameters (B, M (2 A + 1)) of a mixture policy. M is the number of components, A is the length of an action.
-        First come all means, then all scales, then the logits of the components. Means and scales are not yet limited to their ranges."""
+        """Returns the raw parameters of a mixture policy in each of B states, as a tensor (B, M · (2 · A + 1)). M is the number of
+        components, A is the length of an action. First come all means, then all scales, then the logits of the components. Means and scales
+        are not yet limited to their ranges."""
         (b, r), n = seen.present.shape, len(seen.tokens)
         kinds = seen.available[:, None] & self.holds  # (B, 3, 7): the slots of each kind that are left
         left = kinds.sum(dim=-1)
@@ -130,8 +132,8 @@ class PointingActor(nn.Module):
         return torch.cat([padded(mean.flatten(1), 0.0), padded(scale.flatten(1), 0.0), weight], dim=1)
 
     def anchors(self, seen: Tokens, picks: Tensor) -> Tensor:
-        """The initial means (n, 3, 6, A) of the six components of each object and kind of block. `picks` (B, 3) has, for each kind, the
-        value of an action's first number that picks a block of this kind."""
+        """The initial means (n, 3, 6, A) of the components: six for each of n objects and three kinds of block, each an action of A
+        numbers. `picks` (B, 3) has, for each scene and kind, the value of an action's first number that picks a block of this kind."""
         x, y, wide, high = (each[:, None, None, None] for each in seen.boxes.unbind(-1))
         places = torch.tensor(PLACES, device=x.device)[:, None]
         glue = torch.tensor(GLUE, device=x.device)
@@ -163,7 +165,7 @@ class PointedCritic(nn.Module):
         self.picks = _picks()
 
     def forward(self, seen: Tokens, actions: Tensor) -> Tensor:
-        """Returns the values (B, K, 1) of K actions (B, K, A) in each scene."""
+        """Returns the values (B, K, 1) of K actions in each of B scenes. `actions` (B, K, A) has the A numbers of each action."""
         picked = torch.exp(-((actions[..., :1] - self.picks) / PICKED).square())
         of_action = self.action(torch.cat([actions, picked, picked * seen.available[:, None]], dim=-1)) + self.pooled(seen.pooled)[:, None]
         point = torch.stack([PLACE_X[1] * actions[..., 1], PLACE_Y[1] / 2 * (actions[..., 2] + 1)], dim=-1)
@@ -177,7 +179,7 @@ class PointedCritic(nn.Module):
 
 
 def _picks() -> nn.Buffer:
-    """A buffer (7,): for each slot, the value of an action's first number that picks this slot."""
+    """A buffer (7,) with the value of an action's first number that picks each slot."""
     return nn.Buffer(torch.from_numpy((SLOT_X / 7).astype(np.float32)), persistent=False)
 
 

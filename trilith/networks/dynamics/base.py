@@ -24,10 +24,11 @@ from trilith.networks.layers.attention import Rows
 from trilith.world.scene import Bools, Role
 
 _SHARPNESS = (4.0, 16.0)
-"""Distances between objects are inputs in three forms: the distance itself, and the tanh of the distance times each of these factors. The
-three forms resolve far, near and touching objects."""
+"""The distance between two objects is an input in three forms: the distance itself, and tanh(factor · distance) for each of these factors.
+The three forms resolve far, near and touching objects."""
 _SIDE_LENGTHS = 8
-"""Number of distances between two objects that are inputs, see `_between`."""
+"""Number of distances between two objects that are inputs: between their centres, and between sides of their bounding boxes. See
+`_between`."""
 PAIR_INPUTS = (1 + len(_SHARPNESS)) * _SIDE_LENGTHS + 3
 """Number of input features of a pair: the distances, and whether the two objects touch, are glued, and are in the same rigid group."""
 NODE_INPUTS = 11 + len(Role) + FALL
@@ -38,52 +39,55 @@ class Predicted(NamedTuple):
     """Predictions for B placements, in scenes of up to R objects."""
 
     base: Tensor
-    """(B, R, 3): the base pose of each object, see the module."""
+    """(B, R, 3): the base pose of each object: x, y and angle. For the new block it is the pose at the end of a straight fall, for any
+    other object its current pose."""
     fixed: Bools
-    """(B, R): mask of the objects that cannot move."""
+    """(B, R): for each scene, mask of the objects that cannot move; padding is marked too."""
     moves: Tensor
-    """(B, R): logit of the probability that an object moves away from its base pose; very negative for objects that cannot move."""
+    """(B, R): for each object, the logit of the probability that it moves away from its base pose (see `base`). Very negative for objects
+    that cannot move."""
     shift: Tensor
-    """(B, R, 2): displacement from the base pose in metres, if the object moves."""
+    """(B, R, 2): for each object, the displacement from its base pose (see `base`) in metres, if it moves."""
     turn: Tensor
-    """(B, R, 2): cosine and sine of twice the new angle, if the object moves. The angle is doubled because a rectangle looks the same after
-    a turn by 180°."""
+    """(B, R, 2): cosine and sine of twice the new angle of each object, if it moves. The angle is doubled because a rectangle looks the
+    same after a turn by 180°."""
     pose: Tensor
-    """(B, R, 3): the predicted pose of each object: the displaced pose if the object moves with a probability above 0.5, else the base
-    pose."""
+    """(B, R, 3): the predicted pose of each object, as x, y and angle. It is the displaced pose if the object moves with a probability
+    above 0.5, else the base pose (see `base`)."""
     touch: Tensor
-    """(B, R, R): logit of the probability that two objects touch."""
+    """(B, R, R): for each pair of objects, the logit of the probability that they touch."""
     hit: Tensor
-    """(B,): logit of the probability that a block touches an obstacle."""
+    """(B,): for each placement, the logit of the probability that a block touches an obstacle."""
     complete: Tensor
-    """(B,): logit of the probability that the task is complete, if no obstacle is touched."""
+    """(B,): for each placement, the logit of the probability that the task is then complete, given that no obstacle is touched."""
     reward: Tensor
-    """(B,): predicted reward of the step."""
+    """(B,): the predicted reward of each placement."""
 
 
 class Dynamics(nn.Module):
-    """Base class of the networks of learned transition models, see the module."""
+    """Base class of the networks of learned transition models. A subclass computes a token for each object of a scene. This class predicts
+    the result of a placement from these tokens."""
 
     def add_heads(self, width: int, pair: int) -> None:
-        """Adds the layers that read the tokens (n, width). The contact of two objects is predicted from their distances and links, and from
-        the products of `pair` features of one token with `pair` features of the other."""
+        """Adds the layers that compute predictions from the tokens of objects, which have `width` units. To predict whether two objects
+        touch, `pair` features are computed from each of the two tokens, and multiplied one by one."""
         self.object = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Linear(width, 6))
         self.ends = nn.Sequential(nn.Linear(3 * width, width), nn.ReLU(), nn.Linear(width, 2))
         self.ask, self.answer = nn.Linear(width, pair), nn.Linear(width, pair)
         self.contact = nn.Sequential(nn.Linear(PAIR_INPUTS + pair, pair), nn.ReLU(), nn.Linear(pair, 1))
 
     def tokens(self, objects: Tensor, relations: Tensor, pairs: tuple[Tensor, ...], rows: Rows) -> Tensor:
-        """Returns the tokens (n, width) of the objects of B scenes.
+        """Returns the tokens (n, width) of the n objects of B scenes, one scene after another.
 
-        `objects` (n, NODE_INPUTS) has the features of all objects, one scene after another, and `relations` (p, PAIR_INPUTS) has the
-        features of all pairs of objects in a scene, including each object with itself. `pairs` has three tensors (p,): the scene of each
-        pair, and the indices of its two objects in that scene.
+        `objects` (n, NODE_INPUTS) has the features of each object. `relations` (p, PAIR_INPUTS) has the features of each pair of objects in
+        the same scene, including each object with itself. `pairs` has three tensors (p,): the scene of each pair, and the indices of its
+        two objects in that scene. `rows` tells which rows of `objects` and of `relations` belong to each scene.
         """
         raise NotImplementedError
 
     def forward(self, placed: Placed, poses: Tensor | None = None) -> Predicted:
-        """Predicts the result of placing the new block in each scene. If the tensor `poses` (B, R, 3) is given, it is used instead of the
-        array `placed.pose`, so that gradients can flow back to the poses."""
+        """Predicts the result of placing the new block in each of B scenes of up to R objects. If the tensor `poses` (B, R, 3) is given, it
+        is used instead of the array `placed.pose`, so that gradients can flow back to the poses."""
         b, r = placed.role.shape
         present = np.arange(r) < placed.objects[:, None]
         both = present[:, :, None] & present[:, None]
@@ -123,8 +127,9 @@ class Dynamics(nn.Module):
 
 
 def _nodes(placed: Placed, fixed: Bools, pose: Tensor, is_new: Tensor, fall: Tensor) -> Tensor:
-    """The input features (B, R, NODE_INPUTS) of each object. `fall` (B, 7) has the features of the new block's fall; for the other objects
-    these columns are 0."""
+    """The input features (B, R, NODE_INPUTS) of each object in B scenes of up to R objects. `fixed` (B, R) marks the objects that cannot
+    move, `is_new` (B, R) the new block. `pose` (B, R, 3) has the base poses. `fall` (B, 7) has the features of the new block's fall; for
+    the other objects these columns are 0."""
     size = torch.from_numpy(placed.size)
     x, y, angle = pose.unbind(-1)
     w, h = size[..., 0].clamp(max=MAX_WIDTH), size[..., 1]
@@ -139,7 +144,8 @@ def _nodes(placed: Placed, fixed: Bools, pose: Tensor, is_new: Tensor, fall: Ten
 
 
 def _sides(pose: Tensor, size: Tensor) -> Tensor:
-    """Coordinates (B, R, 6) of each object: x and y of the centre, then left, right, bottom and top of its axis-aligned bounding box."""
+    """Coordinates (B, R, 6) of each object in metres: x and y of the centre, then left, right, bottom and top of its axis-aligned bounding
+    box. `pose` (B, R, 3) and `size` (B, R, 2) belong to B scenes of up to R objects."""
     x, y, angle = pose.unbind(-1)
     c, s = angle.cos().abs(), angle.sin().abs()
     across, up = (size[..., 0] * c + size[..., 1] * s) / 2, (size[..., 0] * s + size[..., 1] * c) / 2
@@ -150,8 +156,12 @@ _MINE, _OTHERS = [0, 1, 2, 3, 2, 3, 4, 5], [0, 1, 2, 3, 3, 2, 5, 4]
 
 
 def _between(sides: Tensor, pair_at: tuple[Tensor, ...]) -> Tensor:
-    """Eight signed distances between the two objects of each pair, each in three forms (see `_SHARPNESS`): (p, 24). The distances are
-    between the centres, between equal sides (left to left) and between opposite sides (left to right)."""
+    """Features (p, 24) of p pairs of objects: eight signed distances, each in three forms (see `_SHARPNESS`). The distances are between the
+    centres, between equal sides (left to left) and between opposite sides (left to right).
+
+    `sides` is the result of `_sides`. `pair_at` has three tensors (p,): the scene of each pair, and the indices of its two objects in that
+    scene.
+    """
     scene, i, j = pair_at
     lengths = sides[scene, i][:, _MINE] - sides[scene, j][:, _OTHERS]
     return torch.cat([lengths.clamp(-2 * MAX_WIDTH, 2 * MAX_WIDTH) / SCALE, *((each * lengths).tanh() for each in _SHARPNESS)], dim=1)

@@ -1,6 +1,8 @@
-"""The network of the paper's learned transition model (§E.3): a graph network like the Q-network's (§C.2), over a fully connected graph.
+"""The network of the paper's learned transition model (§E.3): a graph network like the paper's Q-network (§C.2), over a fully connected
+graph.
 
-It has the same inputs and predictions as our own network. The two networks differ only in how information passes between objects.
+It has the same inputs and predictions as our own network for this purpose, `AttentionDynamics`. The two differ only in how information
+passes between objects.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from trilith.networks.layers.attention import Rows
 from trilith.networks.layers.graph import MLP, Links, RecurrentGraph
 
 INPUTS = (PAIR_INPUTS, NODE_INPUTS, 1)
-"""Number of input features of an edge, a node and the globals. As in the paper, the only global input is always 0."""
+"""Number of input features of an edge, of a node and of the globals. As in the paper, the globals have a single input, which is always
+0."""
 
 
 class GraphDynamics(Dynamics):

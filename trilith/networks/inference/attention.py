@@ -27,7 +27,8 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 class ActingBlockTypes(QFunction):
-    """Base class of networks that value edges: placing a kind of block at an object. All parameters are 0 until `load` is called."""
+    """Base class of networks that compute the values of edges. An edge stands for placing a block of some kind relative to some object. All
+    parameters are 0 until `load` is called."""
 
     by_kind = True
 
@@ -45,12 +46,13 @@ class ActingBlockTypes(QFunction):
 
     @abstractmethod
     def _encode(self, scenes: SceneBatch) -> Floats32:
-        """Encodes scenes; this part does not depend on actions. Returns the encoded objects (n, decoder), one scene after another. A
-        subclass may append further rows."""
+        """Encodes the parts of scenes that do not depend on actions. Returns an array (n, decoder) with a row for each of the n objects,
+        one scene after another. A subclass may append further rows."""
 
     @abstractmethod
     def _fill(self, values: Floats32, mask: Bools, scenes: SceneBatch, references: Floats32) -> None:
-        """Fills `values` (B, 3, R, outputs) with the values of all actions that `mask` allows. `references` is the result of `_encode`."""
+        """Fills in the values of all actions that `mask` allows. `values` and `mask` are (B, 3, R, outputs): for each of B scenes, three
+        kinds of block and up to R objects, the actions of the edge. `references` is the result of `_encode`."""
 
     def weights(self) -> dict[str, Floats32]:
         return {name: value.copy() for name, value in self._weights.items()}
@@ -79,8 +81,8 @@ class ActingBlockTypes(QFunction):
         return layer_norm(x, self._weights[f"{name}.weight"], self._weights[f"{name}.bias"])
 
     def _attention(self, tokens: Floats32, pairs: Floats32, scenes: SceneBatch) -> tuple[Floats32, Floats32]:
-        """Applies the attention layers to `tokens` (n, width). Returns the encoded objects (n, decoder) and the encoded scenes (B,
-        decoder). `pairs` (p, pair) has the features of every pair of objects in a scene, see `layers.attention`."""
+        """Applies the attention layers to `tokens` (n, width), one for each object. `pairs` (p, pair) has the features of each pair of
+        objects in the same scene, see `layers.attention`. Returns the encoded objects (n, decoder) and the encoded scenes (B, decoder)."""
         for i, weight in enumerate(np.split(self._weights["bias.weight"], self._layers)):
             qkv = self._linear(f"layers.{i}.qkv", self._norm(f"layers.{i}.norm", tokens))
             seen = np.zeros((len(tokens), tokens.shape[1] + self._heads * pairs.shape[1]), np.float32)
@@ -95,8 +97,8 @@ class ActingBlockTypes(QFunction):
 
 
 def attention_shapes(net: NetConfig, own: Mapping[str, tuple[int, int]], without_bias: Collection[str]) -> Shapes:
-    """The shapes of all parameters of a network. `own` maps the name of each linear layer outside the attention layers to the shape
-    (outputs, inputs) of its matrix. The layers in `without_bias` have no bias."""
+    """Returns a dictionary from the name of each parameter of a network to its shape. `own` maps the name of each linear layer outside the
+    attention layers to the shape (outputs, inputs) of its matrix. The layers in `without_bias` have no bias."""
     width = net.width
     matrices = {**own, "bias": (net.layers * net.heads, net.pair)}
     norms = ["norm"]
@@ -115,14 +117,15 @@ def attention_shapes(net: NetConfig, own: Mapping[str, tuple[int, int]], without
 
 
 def check_attention(schema: ReplaySchema, mask: Mask) -> None:
-    """Raises ValueError if attention networks do not support the actions of `schema` with `mask`. The error message names the
+    """Raises ValueError if networks with attention do not support the action space of `schema`, or the mask. The message names the
     alternatives."""
     require(mask != "none", "this network values only edges from available blocks: choose mask edges or legal, or network graph")
     require(schema.codec.relative, "this network values edges, and absolute actions have no edges: choose network graph")
 
 
 def kind_mask(batch: SceneBatch, rule: Mask, outputs: int) -> Bools:
-    """Boolean mask (B, 3, R, outputs) of the actions that may be chosen, for each kind of block and each object of a scene."""
+    """Boolean mask (B, 3, R, outputs) of the actions that may be chosen: in each of B scenes, for each of three kinds of block and up to R
+    objects. `rule` is "edges" or "legal", see `networks.config.Mask`. `outputs` is the number of actions per kind and object."""
     edges = (batch.left > 0)[:, :, None, None] & batch.present[:, None, :, None]
     if rule == "legal":
         assert batch.legal is not None

@@ -47,8 +47,8 @@ class ActingObjects(ActingBlockTypes):
         return attention_shapes(net, own, without_bias=("clock", "kind", "fit", "object", "to_token"))
 
     def _encode(self, scenes: SceneBatch) -> Floats32:
-        """Returns the encoded objects (n, decoder), one scene after another. Each row combines an object after the transformer with an
-        encoding of its whole scene."""
+        """Returns an array (n, decoder) with a row for each of the n objects, one scene after another. A row combines an object after the
+        attention layers with an encoding of its whole scene."""
         objects, lengths, links = describe(scenes)
         near = np.clip(lengths, -2 * MAX_WIDTH, 2 * MAX_WIDTH) / np.float32(SCALE)
         relations = np.concatenate([near, np.tanh(lengths * np.float32(SHARP)), links], axis=1)
@@ -68,8 +68,8 @@ class ActingObjects(ActingBlockTypes):
         return self._linear("state_out", hidden)[:, 0]
 
     def _edges(self, scenes: SceneBatch, references: Floats32, scene: Ints, kind: Ints, ref: Ints) -> Floats32:
-        """Returns the encoded edges (m, decoder). Edge i goes from the kind of block `kind[i]` to the object `ref[i]` of the scene
-        `scene[i]`."""
+        """Returns m encoded edges (m, decoder). Edge i goes from the kind of block `kind[i]` to the object `ref[i]` of the scene
+        `scene[i]`. `references` is the result of `_encode`."""
         kinds = np.empty((len(scenes), KINDS, KINDS + 2), np.float32)
         kinds[..., :KINDS], kinds[..., KINDS], kinds[..., KINDS + 1] = np.eye(KINDS), scenes.left / 3, _WIDTHS / SCALE
         of_kind = self._linear("kind", kinds.reshape(-1, KINDS + 2))

@@ -87,7 +87,7 @@ class ActingPixels(ActingBlockTypes):
         return tuple(inputs), tuple(convolved), x
 
     def _features(self, scenes: SceneBatch) -> Floats32:
-        """The features (V, 45) of all objects. In each scene the available blocks come first, then the other objects."""
+        """The features (V, 45) of all V objects of the scenes. In each scene the available blocks come first, then the other objects."""
         if self._blank:
             empty = self._seen(self._maps[2][None], np.zeros((1, MOMENTS), np.float32))
             return empty.repeat(int(scenes.available.sum() + scenes.present.sum()), axis=0)
@@ -105,14 +105,14 @@ class ActingPixels(ActingBlockTypes):
         return np.frombuffer(b"".join([known[name] for name in names]), np.float32).reshape(-1, SEEN)
 
     def _seen(self, last: Floats32, where: Floats32) -> Floats32:
-        """The features (n, 45) of n objects: first 32 features computed from the last feature maps `last` (n, 8, 8, 8), then the moments
-        `where` (n, 13)."""
+        """The features (n, 45) of n objects. The first 32 are computed from `last` (n, 8, 8, 8), the feature maps after the last max pool.
+        The other 13 are the moments `where` (n, 13)."""
         hidden = self._linear("cnn.hidden", np.maximum(last, 0).reshape(len(last), -1), rectify=True)
         return np.concatenate([self._linear("cnn.out", hidden, rectify=True), where], axis=1)
 
     def _encode(self, scenes: SceneBatch) -> Floats32:
-        """Returns encoded rows (n + 3 · B, decoder). The first n rows are the objects, each combined with an encoding of its whole scene.
-        The other rows are the three kinds of block of each scene."""
+        """Returns an array (n + 3 · B, decoder) for B scenes. The first n rows are the objects except the available blocks, each combined
+        with an encoding of its whole scene. Then come three rows for each scene: its kinds of block."""
         features, slot = self._features(scenes), np.concatenate([scenes.available, scenes.present], axis=1).nonzero()[1] < SLOTS
         objects, blocks = features[~slot], np.zeros((*scenes.available.shape, SEEN), np.float32)
         blocks[scenes.available] = features[slot]
@@ -133,7 +133,8 @@ class ActingPixels(ActingBlockTypes):
 
 
 def _names(boxes: Ints, first: Ints, pixels: Floats32) -> list[bytes]:
-    """A cache key for each window: its position and its pixels."""
+    """Returns a cache key for each window, made of its position and its pixels. The arguments are the windows, as `batch_images.windows`
+    returns them."""
     corners, colours = boxes.astype(np.uint8).tobytes(), pixels.tobytes()
     ends = (np.append(first, len(pixels)) * pixels[:1].nbytes).tolist()
     return [corners[4 * v : 4 * v + 4] + colours[begin:end] for v, (begin, end) in enumerate(pairwise(ends))]

@@ -1,8 +1,8 @@
 """Moments of a segmented image: position, spread and colour of its pixels. Moments are fixed functions of the picture alone.
 
 Moments are our addition, for the network `pixel-attention`. Building depends on the exact boundaries of objects, and a CNN with max pools
-learns these boundaries slowly. The first moments are a spatial soft-argmax (Finn et al. 2016) of the alpha channel; we add second moments.
-The distances between two objects are inputs in the same two forms as in the network `objects`.
+learns these boundaries slowly. The moments of first order (the centre) are a spatial soft-argmax (Finn et al. 2016) of the alpha channel;
+we add moments of second order (the spread). The distances between two objects are inputs in the same two forms as in the network `objects`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ MOMENT_COLUMNS = (
 for half width and half height, and 1/4 m² for the covariance of x and y. All columns are 0 for an object outside the picture."""
 MOMENTS = len(MOMENT_COLUMNS)
 RELATIONS = 16
-"""Number of feature columns for a pair of objects: eight distances, each in two forms. The distances are between the centres, between equal
-sides (left to left) and between opposite sides (left to right)."""
+"""Number of features of a pair of objects: eight distances, each in two forms. The distances are between the centres, between equal sides
+(left to left) and between opposite sides (left to right)."""
 _MINE, _OTHERS = [1, 2, 3, 4, 3, 4, 5, 6], [1, 2, 3, 4, 4, 3, 6, 5]
 """Two lists of indices of `MOMENT_COLUMNS`. Distance k is column `_MINE[k]` of the first object minus column `_OTHERS[k]` of the second."""
 _METRES = float(VIEW[1] - VIEW[0]) / PIXELS
@@ -34,7 +34,8 @@ _METRES = float(VIEW[1] - VIEW[0]) / PIXELS
 
 
 def moments(boxes: Ints, first: Ints, pixels: Array) -> Array:
-    """The moments (V, 13) of V objects. The arguments are the windows of the objects, as returned by `batch_images.windows`."""
+    """The moments (V, 13) of V objects, in the order of `MOMENT_COLUMNS`. The arguments are the windows of the objects, as
+    `batch_images.windows` returns them."""
     found = np.zeros((len(boxes), MOMENTS), np.float32)
     _moments(boxes, first, pixels, found)
     return found

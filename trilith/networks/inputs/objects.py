@@ -41,7 +41,8 @@ SCALE = 4.0
 SHARP = 4.0
 """Lengths between two objects are also inputs as tanh(4 · length), which separates touching from nearly touching."""
 MAX_WIDTH = 7.0
-"""Widths are clipped to this (metres), because the floor is 28 m wide."""
+"""Metres: wider objects get this width in the inputs. Only the floor is wider (28 m), and its width would be far larger than all other
+inputs."""
 PAIR_LENGTHS = (
     "centre x less centre x",
     "centre y less centre y",
@@ -52,7 +53,8 @@ PAIR_LENGTHS = (
     "bottom less top",
     "top less bottom",
 )
-"""The eight lengths of a pair: differences between coordinates of the bounding boxes of the first and of the second object."""
+"""The eight lengths of a pair of objects, in metres: a coordinate of the first object's bounding box minus a coordinate of the second
+object's bounding box."""
 OBJECT_COLUMNS = (
     *("x", "y", "cos - 1", "sin", "width", "height", "left", "right", "sticky", "speed squared", "spin"),
     *(role.name.lower() for role in Role),
@@ -68,9 +70,9 @@ MOST_STEPS = 21
 
 
 def describe(scenes: SceneBatch) -> tuple[Array, Array, Array]:
-    """Returns three arrays. The first (n, 19) has the columns of all objects, one scene after another. The second (p, 8) has the
-    `PAIR_LENGTHS` of every pair of objects in the same scene. The third (p, 2) says for each pair, as 0 or 1, whether the two objects
-    touch, and whether they are glued.
+    """Returns three arrays that describe a batch of scenes with n objects in all, and with p pairs of objects in the same scene. The first
+    (n, 19) has the `OBJECT_COLUMNS` of each object, one scene after another. The second (p, 8) has the `PAIR_LENGTHS` of each pair. The
+    third (p, 2) says for each pair, as 0 or 1, whether the two objects touch, and whether they are glued.
 
     Each pair occurs in both orders, and each object is also paired with itself. The network reads each length in two forms: clipped to ±2 ·
     MAX_WIDTH and divided by SCALE, and as tanh(SHARP · length). So a pair has 18 features.
@@ -83,7 +85,7 @@ def describe(scenes: SceneBatch) -> tuple[Array, Array, Array]:
 
 
 def clock(steps_left: Ints) -> Array:
-    """Features (B, 3) of the number of steps left (B,), each about 1. The last two features resolve small numbers of steps."""
+    """Three features (B, 3) of each of B numbers of steps left. Each feature is about 1. The last two resolve small numbers of steps."""
     left = np.clip(steps_left, 1, MOST_STEPS).astype(np.float32)
     return np.stack([left / 10, np.tanh(left / 4), 1 / left], axis=1)
 
@@ -104,7 +106,8 @@ def _describe(
     first: Ints,
     first_pair: Ints,
 ) -> None:
-    """Fills the three arrays that `describe` returns: `nodes` (n, 19), `lengths` (p, 8) and `links` (p, 2)."""
+    """Fills the arrays that `describe` returns: `nodes` (n, 19), `lengths` (p, 8) and `links` (p, 2). The other arguments are fields of a
+    `SceneBatch`."""
     sides = np.empty((pose.shape[1], 6), np.float32)  # centre x and y, then left, right, bottom and top of the box around an object
     for b in range(len(pose)):
         start, count = first[b], first[b + 1] - first[b]

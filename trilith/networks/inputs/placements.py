@@ -46,14 +46,15 @@ LENGTHS = (
 )
 """The ten lengths: a coordinate of the placement minus a coordinate of the object's bounding box, in metres."""
 SCALES = (0.25, 3.0, 15.0, 75.0)
-"""Factors by which lengths are multiplied before clipping. The small factor keeps far objects apart; the large ones resolve contact."""
+"""Factors by which lengths are multiplied before clipping. With the smallest factor even the lengths to far objects stay within the limit;
+the largest factors resolve whether two objects touch."""
 CLIPS = (3.5, 1.0, 1.0, 1.0)
 """Limit of the clipping for each scale."""
 COLUMNS = len(LENGTHS) * len(SCALES)
 """Number of input columns for a pair (placement, object)."""
 FIGURES = 3
-"""Number of outputs for a placement without glue, and again for the same placement with glue: the return after the placement, its reward,
-and whether it ends the episode."""
+"""Number of predictions for a placement: the return after it, its reward, and whether it ends the episode. The same placement with glue has
+as many predictions of its own."""
 SUM_SCALE = 1 / 8
 """Factor by which sums over objects are multiplied, so that they are about 1."""
 _LANES = 16
@@ -65,12 +66,12 @@ _SUM = np.float32(SUM_SCALE)
 
 
 class Placements(NamedTuple):
-    """The positions of m blocks before they fall: x and y of their centres in metres, as arrays or tensors (m,)."""
+    """The positions of m blocks before they fall. `x` and `y` are the coordinates of their centres in metres, as arrays or tensors (m,)."""
 
     x: Any
     y: Any
     half: Any
-    """Half the width of each block, in metres."""
+    """(m,): half the width of each block, in metres."""
 
 
 def check_offsets(schema: ReplaySchema) -> None:
@@ -80,8 +81,9 @@ def check_offsets(schema: ReplaySchema) -> None:
 
 
 def locate(scenes: Any, offsets: int, widths: Any, scene: Any, kind: Any, reference: Any, which: Any) -> Placements:
-    """The placements of m actions. Action i places a block of the kind `kind[i]` at the offset `which[i]` from the object `reference[i]` of
-    the scene `scene[i]`. `widths` (3,) has the width of each kind, and `offsets` is the number of offsets.
+    """The placements of m actions. Action i places a block of the kind `kind[i]` relative to the object `reference[i]` of the scene
+    `scene[i]`; `which[i]` is the number of its offset. `widths` (3,) has the width of each kind in metres, and `offsets` is the number of
+    offsets.
 
     If `scenes` is a `SceneBatch`, the other arguments are arrays. If `scenes` is the `tensors` of a `SceneBatch`, they are tensors. `which`
     and the results are float32.
@@ -93,8 +95,8 @@ def locate(scenes: Any, offsets: int, widths: Any, scene: Any, kind: Any, refere
 
 
 def boxes(scenes: SceneBatch) -> Array:
-    """Coordinates (n, 6) of all objects in metres, one scene after another: x and y of the centre, then left, right, bottom and top of the
-    bounding box."""
+    """Coordinates (n, 6) of all n objects in metres, one scene after another: x and y of the centre, then left, right, bottom and top of
+    the bounding box."""
     (x, y, angle), (w, h) = scenes.pose[scenes.present].T, scenes.size[scenes.present].T
     cos, sin = np.abs(np.cos(angle)), np.abs(np.sin(angle))
     across, up = (w * cos + h * sin) / 2, (w * sin + h * cos) / 2
@@ -102,8 +104,9 @@ def boxes(scenes: SceneBatch) -> Array:
 
 
 def look_plain(placed: Placements, rows: Tensor, box: Tensor, objects: Tensor, weight: Tensor) -> Tensor:
-    """Returns the result (m, 2P) of `look_forward`, computed by tensor operations on any device. `rows` (m, R) has, for each placement, the
-    rows of its scene in `box` and `objects`, padded with -1."""
+    """Returns the result (m, 2P) of `look_forward` for m placements, computed by tensor operations on any device. `box`, `objects` and
+    `weight` are as in `look_forward`. `rows` (m, R) has, for each placement, the rows of `box` and `objects` that belong to its scene,
+    padded with -1."""
     import torch
     from torch.nn import functional as F
 
@@ -119,7 +122,8 @@ def look_plain(placed: Placements, rows: Tensor, box: Tensor, objects: Tensor, w
 
 @compiled(reorder=True)
 def _see(placed: Array, box: Array, lengths: Array, seen: Array) -> None:
-    """Fills `seen` (40 · 16) with the 40 input columns of one object and each of sixteen placements, `placed` (3, 16), column by column."""
+    """Fills `seen` (40 · 16) with the 40 input columns for one object and each of sixteen placements, column by column. `placed` (3, 16)
+    has x, y and half the width of each placement, `box` (6,) the coordinates of the object. `lengths` (10 · 16) is working memory."""
     x, y, half = placed[0], placed[1], placed[2]
     ox, oy, left, right, bottom, top = box[0], box[1], box[2], box[3], box[4] - _HALF, box[5] + _HALF
     for i in range(_LANES):
@@ -154,12 +158,14 @@ def _sixteen(x: Array, y: Array, half: Array, first: int, end: int, placed: Arra
 def look_forward(
     first: Ints, x: Array, y: Array, half: Array, first_object: Ints, box: Array, objects: Array, weight: Array, out: Array
 ) -> None:
-    """Fills `out` (m, 2P) with pooled messages. Each of m placements gets a message of P numbers from every object of its scene.
+    """Fills `out` (m, 2P) with pooled messages. Each of m placements gets a message of P numbers from every object of its scene. The first
+    P numbers of a row of `out` are the sum of the placement's messages, times SUM_SCALE; the other P are their maximum.
 
     A message is the ReLU of a sum of two parts. The first part is `weight` (P, 40) times the 40 input columns of the pair (placement,
-    object). The second part is the object's row of `objects` (n, P). The first half of a row of `out` is the sum of the messages over all
-    objects, times SUM_SCALE; the second half is their maximum. Scene b has placements `first[b]` to `first[b + 1]` and objects
-    `first_object[b]` to `first_object[b + 1]`.
+    object). The second part is the object's row of `objects` (n, P).
+
+    `x`, `y` and `half` (m,) are the fields of `Placements`. `box` (n, 6) is the result of `boxes`. Scene b has the placements from
+    `first[b]` up to but not including `first[b + 1]`, and likewise the objects from `first_object[b]` to `first_object[b + 1]`.
     """
     units = len(weight)
     lengths, seen = np.empty(_LENGTHS * _LANES, np.float32), np.empty(COLUMNS * _LANES, np.float32)
@@ -201,14 +207,15 @@ def look_backward(
     message_grad: Array,
     columns: Array,
 ) -> None:
-    """Backward pass of `look_forward`. `grad` (m, 2P) is the gradient with respect to `out`. Messages are computed again here, because the
-    forward pass does not store them.
+    """Backward pass of `look_forward`, whose arguments have the same names here. `grad` (m, 2P) is the gradient with respect to `out`.
+    Messages are computed again here, because the forward pass does not store them.
 
     Adds the gradient with respect to `objects` to `objects_grad`. Fills `message_grad` (P, w) with the gradient with respect to each
     message before its ReLU. Fills `columns` (40, w) with the input columns of each pair (placement, object). The function `backward_width`
-    returns w. From `message_grad` and `columns` the caller computes the gradient with respect to `weight`, as `message_grad` · `columns`ᵀ.
-    One product of large matrices is several times as fast as a sum in these loops. The gradient of a maximum goes to the first object that
-    attains it.
+    returns w. The gradient of a maximum goes to the first object that attains it.
+
+    The caller computes the gradient with respect to `weight` as the product `message_grad` · `columns`ᵀ. One product of large matrices is
+    several times as fast as a sum in these loops.
     """
     units, largest = len(weight), 0
     for b in range(len(first) - 1):
@@ -257,5 +264,5 @@ def look_backward(
 
 def backward_width(first: Ints, first_object: Ints) -> int:
     """The width w of the arrays that `look_backward` fills: the number of pairs (placement, object), after the placements of each scene are
-    padded to a multiple of sixteen."""
+    padded to a multiple of sixteen. The arguments are as in `look_forward`."""
     return int((-(-np.diff(first) // _LANES) * np.diff(first_object)).sum()) * _LANES

@@ -25,7 +25,8 @@ FALL_COLUMNS = (
     *("height at rest", "drop", "middle inside the supports, left", "middle inside the supports, right"),
     *("carried by a sticky object", "carried by an obstacle", "distance from obstacles"),
 )
-"""The hand-made features of a straight fall. They are listed in the card of each learned model."""
+"""The hand-made features of the straight fall of a block. Lengths are in metres; what carries the block is given as 0 or 1. The card of
+each learned model lists these features."""
 FALL = len(FALL_COLUMNS)
 _FEATURE_REACH = 1.0
 """Distances to the ends of supports and to obstacles are clipped to this many metres."""
@@ -36,26 +37,26 @@ class Placed(NamedTuple):
     """B scenes, each with a new block at the pose where it was placed, before anything moves."""
 
     objects: Ints
-    """(B,): the number of objects in each scene."""
+    """(B,): the number of objects in each scene, without the available blocks."""
     new: Ints
     """(B,): the index of the new block among the objects of its scene."""
     pose: Array
-    """(B, R, 3): x, y in metres and angle in radians."""
+    """(B, R, 3): x, y in metres and angle in radians of each object."""
     size: Array
-    """(B, R, 2): width and height in metres."""
+    """(B, R, 2): width and height of each object in metres."""
     role: Ints
     """(B, R): the `Role` of each object."""
     sticky: Bools
-    """(B, R): mask of the sticky blocks."""
+    """(B, R): for each scene, mask of the sticky blocks."""
     touch: Bools
-    """(B, R, R): whether two objects touch."""
+    """(B, R, R): for each pair of objects, whether the two touch."""
     glue: Bools
-    """(B, R, R): whether two objects are glued."""
+    """(B, R, R): for each pair of objects, whether the two are glued."""
 
 
 def placed_arrays(scenes: Sequence[Scene], rows: Sequence[int], objects: int = 0) -> Placed:
-    """Converts scenes that contain a new block to padded arrays. `rows` (B,) has the row of the new block in each scene. R is the largest
-    number of objects in a scene, but at least `objects`."""
+    """Converts B scenes that contain a new block to padded arrays. `rows` (B,) has the row of the new block in each scene. The arrays have
+    room for R objects per scene: as many as the largest scene has, but at least `objects`."""
     refs = [reference_rows(scene) for scene in scenes]
     b, r = len(scenes), max(objects, *(len(each) for each in refs))
     placed = Placed(
@@ -81,8 +82,9 @@ def placed_arrays(scenes: Sequence[Scene], rows: Sequence[int], objects: int = 0
 
 
 def bodies(placed: Placed) -> tuple[Bools, Bools]:
-    """Returns two masks. The first (B, R, R) marks the pairs of objects in the same rigid body. The second (B, R) marks the objects that
-    cannot move, because they are fixed or glued to the floor; padding is marked too."""
+    """Returns two masks for B scenes of up to R objects. The first (B, R, R) marks the pairs of objects in the same rigid body, including
+    each object with itself. The second (B, R) marks the objects that cannot move, because they are no blocks or are glued to the floor;
+    padding is marked too."""
     group = np.stack([rigid_groups(glue) for glue in placed.glue])
     there = np.arange(placed.role.shape[1]) < placed.objects[:, None]
     same = (group[:, :, None] == group[:, None]) & there[:, :, None] & there[:, None]
@@ -90,7 +92,7 @@ def bodies(placed: Placed) -> tuple[Bools, Bools]:
 
 
 def falls(placed: Placed) -> Array:
-    """The features `FALL_COLUMNS` (B, 7) of the new block in each scene, computed as if the block fell straight down and nothing else
+    """The features `FALL_COLUMNS` (B, 7) of the new block in each of B scenes, computed as if the block fell straight down and nothing else
     moved."""
     return _falls(placed.pose, placed.size, placed.role, placed.sticky, placed.new)
 

@@ -38,19 +38,19 @@ T = TypeVar("T")
 P = ParamSpec("P")
 KIND_WIDTHS = tuple(sorted(set(SLOT_WIDTHS)))
 KINDS = len(KIND_WIDTHS)
-"""Number of kinds of blocks. Available blocks of one width are interchangeable, so they are one kind."""
+"""Number of kinds of blocks. Available blocks of the same width are interchangeable, so they are one kind."""
 KIND_OF_SLOT = np.array([KIND_WIDTHS.index(width) for width in SLOT_WIDTHS])
 """(7,): the kind of the block in each slot."""
 SLOTS_OF_KIND = np.arange(KINDS)[:, None] == KIND_OF_SLOT
-"""(3, 7): mask; row k marks the slots with blocks of kind k."""
+"""(3, 7): a mask; row k marks the slots whose blocks are of kind k."""
 
 Floats32 = NDArray[np.float32]
 POINTS = 2
-"""A record has room for this many glue points per possible object of a scene. Glue points are needed for pictures. Random agents need less
-than half of this room."""
+"""Room for glue points in a record with pictures: this many for each object that the record has room for. Glue points are needed to draw
+pictures. Random agents need less than half of this room."""
 
 Records = NDArray[Any]
-"""A structured array (B,) with one record for each state, see `SceneSchema.dtype`."""
+"""A structured array (B,) with one record for each of B states, see `SceneSchema.dtype`."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,8 @@ class SceneSchema:
         ]
 
     def pack(self, scenes: Sequence[Scene], steps_left: Sequence[int] = ()) -> Records:
-        """Packs scenes into records (B,). `steps_left` (B,) is required if the schema has `clock`."""
+        """Packs B scenes into records (B,). `steps_left` has the number of steps left for each scene; it is required if the schema has
+        `clock`."""
         b, n = len(scenes), self.rows
         records = np.zeros(b, self.dtype)
         links = np.zeros((2, b, n, n), dtype=bool)
@@ -122,8 +123,8 @@ class SceneSchema:
         return records
 
     def unpack(self, records: Records, mirror: Bools | None = None, device: str | torch.device | None = None) -> SceneBatch:
-        """Unpacks records into a batch, padded to the largest scene among them. Scenes are mirrored (left and right swapped) where `mirror`
-        (B,) is True."""
+        """Unpacks records into a batch of B scenes, padded to the largest of them. Scenes are mirrored (left and right swapped) where
+        `mirror` (B,) is True. `device` is the device of the batch's tensors; None: main memory."""
         count = records["count"].astype(np.int64)
         r = int(count.max())
         pose, velocity = records["pose"][:, :r].astype(np.float32), records["velocity"][:, :r].astype(np.float32)
@@ -152,19 +153,19 @@ class SceneSchema:
 
 
 def _bits(packed: NDArray[np.uint8], *shape: int) -> NDArray[np.uint8]:
-    """Unpacks rows (B, bytes) of packed bits into an array (B, *shape) of 0 and 1."""
+    """Unpacks an array (B, bytes) of packed bits into an array of 0 and 1 with B entries of the given shape."""
     return np.unpackbits(packed, axis=1, count=prod(shape)).reshape(-1, *shape)
 
 
 def slots_of(records: Records) -> Bools:
-    """Mask (B, 7): for each record, the slots whose block is available."""
+    """Mask (B, 7): for each of B records, the slots whose block is available."""
     return _bits(records["available"][:, None], SLOTS).astype(bool)
 
 
 @dataclass(frozen=True)
 class ReplaySchema(SceneSchema):
-    """The format in which states of one task are stored for one discrete action space. The schema also converts between the three forms of
-    an action, see the module."""
+    """The format in which states of one task are stored for one discrete action space. The schema also converts actions between three
+    forms: the codec's action, the edge action and the index (see the module)."""
 
     codec: Discrete
     stores_legal: bool
@@ -174,7 +175,8 @@ class ReplaySchema(SceneSchema):
     def of(
         task: Task, codec: Discrete, stores_legal: bool, beyond: bool = True, pictures: bool = False, clock: bool = False
     ) -> ReplaySchema:
-        """Makes the schema that fits every scene of a task's curriculum. With `beyond`, it also fits the scenes of generalisation levels.
+        """Makes the schema that fits every scene of a task's curriculum. `stores_legal` says whether records include the mask of legal
+        actions. With `beyond`, the schema also fits the scenes of generalisation levels, which can be larger.
 
         With `pictures`, records include the glue points, which are needed to draw a scene. With `clock`, they include the number of steps
         left.
@@ -184,7 +186,8 @@ class ReplaySchema(SceneSchema):
 
     @cached_property
     def offsets(self) -> int:
-        """Number of offsets per edge. For absolute actions, the number of cells of the grid."""
+        """Number of offsets per edge, which are the positions at which a block can be placed relative to one object. For absolute actions,
+        the number of cells of the grid."""
         return prod(self.codec.tail)
 
     @cached_property
@@ -193,27 +196,31 @@ class ReplaySchema(SceneSchema):
         return replace(self, stores_legal=False)
 
     def edge(self, sender: Any, receiver: Any) -> Any:
-        """The number of the edge from node `sender` to node `receiver`. Both are integers, arrays or tensors. The first action of an edge
-        has the index 2 · `offsets` · number."""
+        """The number of the edge from the node `sender` to the node `receiver`. Nodes 0 to 6 are the slots, node 7 + r is the r-th object.
+        Sender and receiver are integers, arrays or tensors. The first action of an edge has the index 2 · `offsets` · (number of the
+        edge)."""
         return sender * (self.rows + SLOTS) + receiver
 
     @cached_property
     def edges(self) -> int:
-        """Number of possible edges."""
+        """Number of possible edges: one for each ordered pair of nodes. A node also forms a pair with itself."""
         return (self.rows + SLOTS) ** 2
 
     def index(self, actions: Any) -> Any:
-        """Converts edge actions (..., 4) to indices (...,). Both are arrays or both are tensors."""
+        """Converts edge actions to their indices. The argument (..., 4) has slot, object, offset and sticky along its last axis; the result
+        is (...,). An array gives an array, a tensor gives a tensor."""
         sender, receiver, offset, sticky = (actions[..., part] for part in range(4))
         return (self.edge(sender, receiver) * self.offsets + offset) * 2 + sticky
 
     def parts(self, index: Any) -> tuple[Any, Any, Any, Any]:
-        """Splits the index of an action into slot, object, offset and sticky. `index` is an integer, an array or a tensor."""
+        """Splits the index of an action into the parts of the edge action: slot, object, offset and sticky. `index` is an integer, an array
+        or a tensor."""
         edge, output = index // (2 * self.offsets), index % (2 * self.offsets)
         return edge // (self.rows + SLOTS), edge % (self.rows + SLOTS), output // 2, output % 2
 
     def actions(self, index: Any) -> Ints:
-        """Converts an index, or an array of indices (...,), to edge actions (..., 4)."""
+        """Converts an index to an edge action (4,) of slot, object, offset and sticky. Converts an array of indices (...,) to edge actions
+        (..., 4)."""
         return np.stack(self.parts(index), axis=-1)
 
     def _columns(self) -> list[tuple[Any, ...]]:
@@ -227,8 +234,8 @@ class ReplaySchema(SceneSchema):
         return records
 
     def pack_legal(self, scene: Scene, mask: Bools | None) -> NDArray[np.uint8]:
-        """Packs a codec's mask of legal actions into bits. The packed mask has the axes (kind of block, object, offset); the codec's mask
-        has slots and scene rows instead of kinds and objects."""
+        """Packs `mask`, the codec's mask of legal actions, into bits. The axes of the codec's mask are slot, row of the scene, and one or
+        two for the offset. The axes of the packed mask are kind of block, object, and offset."""
         assert mask is not None, "these actions have no mask of legal ones"
         refs, legal = reference_rows(scene), np.zeros((KINDS, self.rows, self.offsets), dtype=bool)
         for slot, kind in enumerate(KIND_OF_SLOT):
@@ -246,20 +253,21 @@ class ReplaySchema(SceneSchema):
 
     @cached_property
     def _mirrored_offsets(self) -> Ints:
-        """(offsets,): for each offset, the index of the same offset in the mirrored scene."""
+        """(offsets,): for each offset, the offset that it becomes when left and right are swapped."""
         tail = self.codec.tail
         actions = np.zeros((self.offsets, self.codec.length), dtype=np.int64)
         actions[:, -1 - len(tail) : -1] = np.indices(tail).reshape(len(tail), -1).T
         return np.ravel_multi_index(tuple(self.codec.mirror(actions)[:, -1 - len(tail) : -1].T), tail)
 
     def mirror_actions(self, actions: Ints, mirror: Bools) -> Ints:
-        """A copy of edge actions (B, 4), mirrored where `mirror` (B,) is True."""
+        """Returns a copy of B edge actions `actions` (B, 4), in which left and right are swapped where `mirror` (B,) is True."""
         swapped = actions.copy()
         swapped[:, 2] = np.where(mirror, self._mirrored_offsets[actions[:, 2]], actions[:, 2])
         return swapped
 
     def decode(self, scene: Scene, action: Sequence[int]) -> Placement:
-        """Converts an edge action to a placement; `INVALID_EDGE` if the edge does not go from a slot to an object."""
+        """Converts an edge action (slot, object, offset, sticky) to a placement. The result is `INVALID_EDGE` if the action is relative,
+        and its edge does not go from an available block to an object."""
         sender, receiver, offset, sticky = (int(part) for part in action)
         if self.codec.relative and (sender >= SLOTS or receiver < SLOTS):
             return INVALID_EDGE
@@ -276,39 +284,41 @@ class ReplaySchema(SceneSchema):
 
 @dataclass(frozen=True, eq=False)
 class SceneBatch:
-    """B scenes of up to R objects, without the available blocks. Padded rows are 0, and `present` is False there.
+    """B scenes of up to R objects, without the available blocks. A scene of fewer objects is padded to R rows. Padded rows are 0, and
+    `present` is False there.
 
-    The fields are arrays in main memory. `tensors` has the same fields as tensors on the batch's device.
+    The fields are arrays in main memory. The property `tensors` has the same fields as tensors on the batch's device.
     """
 
     present: Bools
-    """(B, R): mask of the rows that are not padding."""
+    """(B, R): for each scene, mask of the rows that are not padding."""
     available: Bools
-    """(B, 7): mask of the slots whose block is still available."""
+    """(B, 7): for each scene, mask of the slots whose block is still available."""
     pose: Floats32
-    """(B, R, 3): x, y in metres and angle in radians."""
+    """(B, R, 3): x, y in metres and angle in radians of each object."""
     size: Floats32
-    """(B, R, 2): width and height in metres."""
+    """(B, R, 2): width and height of each object in metres."""
     velocity: Floats32
-    """(B, R, 3): velocity along x and y in m/s, angular velocity in rad/s."""
+    """(B, R, 3): velocity of each object along x and y in m/s, and its angular velocity in rad/s."""
     role: Ints
     """(B, R): the `Role` of each object."""
     sticky: Floats32
-    """(B, R), 0 or 1: whether a block is sticky."""
+    """(B, R), 0 or 1: whether each object is a sticky block."""
     touch: Floats32
-    """(B, R, R), 0 or 1: whether two objects touch."""
+    """(B, R, R), 0 or 1: for each pair of objects, whether the two touch."""
     glue: Floats32
-    """(B, R, R), 0 or 1: whether two objects are glued."""
+    """(B, R, R), 0 or 1: for each pair of objects, whether the two are glued."""
     legal: Bools | None = None
-    """(B, 3, R, offsets): mask of the legal placements of each kind of block at each object, if the schema stores it."""
+    """(B, 3, R, offsets): for each scene, mask of the legal placements: the offsets at which each of three kinds of block can be placed at
+    each object. None if the schema does not store it."""
     points: Floats32 | None = None
-    """(B, P, 2): positions of the glue points, if the schema stores them."""
+    """(B, P, 2): x and y of up to P glue points of each scene in metres. None if the schema does not store them."""
     glued: Ints | None = None
-    """(B,): the number of glue points of each scene."""
+    """(B,): the number of glue points of each scene. None if the schema does not store them."""
     steps_left: Ints | None = None
-    """(B,): the number of steps left, if the schema stores it."""
+    """(B,): the number of steps left in each scene. None if the schema does not store it."""
     device: str | torch.device | None = None
-    """The device of the tensors. None: main memory; the tensors then use the same memory as the arrays."""
+    """The device of the tensors of this batch. None: main memory; the tensors then use the same memory as the arrays."""
     memo: dict[Any, Any] = field(default_factory=dict)
     """Cache of results that depend on the batch alone, see `once_per_batch`."""
 
@@ -316,7 +326,7 @@ class SceneBatch:
         return len(self.present)
 
     def __getitem__(self, which: slice) -> SceneBatch:
-        """The batch of a slice of the scenes, with the same padding."""
+        """Returns a batch of some of the scenes, with the same padding. Its cache is empty."""
         columns = {each.name: getattr(self, each.name) for each in fields(self)}
         arrays: dict[str, Any] = {name: value[which] for name, value in columns.items() if isinstance(value, np.ndarray)}
         return replace(self, **arrays, memo={})
@@ -324,8 +334,8 @@ class SceneBatch:
     def send(self, array: NDArray[Any]) -> Tensor:
         """Converts an array to a tensor on the batch's device.
 
-        Arrays whose size depends on the data, such as lists of rows or edges, are computed in main memory and then sent. Computing
-        them on the device would force a synchronisation.
+        Arrays whose size depends on the data, such as lists of rows or edges, are computed in main memory and then sent. If they were
+        computed on the device, the program would have to wait until it knows their size.
         """
         import torch
 
@@ -339,55 +349,56 @@ class SceneBatch:
 
     @property
     def nodes(self) -> Bools:
-        """Mask (B, 7 + R) of the nodes that exist: the slots whose block is available, then the objects."""
+        """Mask (B, 7 + R) of the nodes that exist in each of B scenes: the slots whose block is available, then up to R objects."""
         return np.concatenate([self.available, self.present], axis=1)
 
     @cached_property
     def first(self) -> Ints:
-        """(B + 1,): the first packed row of each scene, followed by the number of packed rows. Packed rows are the objects of all scenes,
-        concatenated without padding."""
+        """(B + 1,): the first packed row of each scene, followed by the number of all packed rows. Packed rows are the objects of all
+        scenes, one scene after another without padding."""
         return np.concatenate([[0], np.cumsum(self.present.sum(axis=1))])
 
     @cached_property
     def first_pair(self) -> Ints:
-        """(B + 1,): the first packed pair of each scene, followed by the number of pairs. Packed pairs are all ordered pairs of objects
-        within a scene."""
+        """(B + 1,): the first packed pair of each scene, followed by the number of all packed pairs. Packed pairs are all ordered pairs of
+        objects in the same scene, including each object with itself, one scene after another."""
         return np.concatenate([[0], np.cumsum(self.count**2)])
 
     @property
     def start(self) -> Ints:
-        """(B,): `first` without its last entry."""
+        """(B,): the first packed row of each scene. Packed rows are the objects of all scenes, one scene after another without padding."""
         return self.first[:-1]
 
     @cached_property
     def count(self) -> Ints:
-        """(B,): the number of objects in each scene."""
+        """(B,): the number of objects in each scene, without the available blocks."""
         return np.diff(self.first)
 
     @cached_property
     def scene(self) -> Ints:
-        """(n,): the index of the scene of each packed row."""
+        """(n,): for each of the n objects of all scenes, without padding, the index of its scene."""
         return np.repeat(np.arange(len(self)), self.count)
 
     @property
     def place(self) -> Ints:
-        """(n,): the index of each packed row among the padded rows (B · R)."""
+        """(n,): for each of the n objects of all scenes, without padding, its index in the list of B · R padded rows."""
         return np.flatnonzero(self.present)
 
     @property
     def pair_place(self) -> Ints:
-        """(p,): the index of each packed pair among the padded pairs (B · R · R)."""
+        """(p,): for each of the p pairs of objects in the same scene, without padding, its index in the list of B · R · R padded pairs."""
         return np.flatnonzero(self.present[:, :, None] & self.present[:, None])
 
     @cached_property
     def pairs(self) -> tuple[Ints, Ints]:
-        """Two index arrays (p,): the packed rows of the two objects of every pair in a scene. The first object attends to the second."""
+        """Two index arrays (p,) for the p ordered pairs of objects in the same scene: the packed rows of the first and of the second object
+        of each pair. The first object attends to the second. Packed rows are the objects of all scenes without padding."""
         scene, one, other = (self.present[:, :, None] & self.present[:, None]).nonzero()
         return self.start[scene] + one, self.start[scene] + other
 
     @cached_property
     def left(self) -> Floats32:
-        """(B, 3): the number of available blocks of each kind."""
+        """(B, 3): the number of available blocks of each kind in each scene."""
         return self.available.astype(np.float32) @ SLOTS_OF_KIND.T.astype(np.float32)
 
     @property
@@ -398,14 +409,14 @@ class SceneBatch:
         return self.available, self.count, self.pose, self.size, self.role, self.sticky, self.points, self.glued
 
     def windows(self, tight: bool = False) -> tuple[Ints, Ints, Floats32]:
-        """Returns the result of `batch_images.windows` for all objects. In each scene the available blocks come first, then the other
-        objects."""
+        """Returns the windows of the pictures of all objects, as `batch_images.windows` does. In each scene the available blocks come
+        first, then the other objects. With `tight`, each window is just large enough for its object."""
         return windows(*self.drawing, tight=tight)
 
 
 def once_per_batch(compute: Callable[Concatenate[SceneBatch, P], T]) -> Callable[Concatenate[SceneBatch, P], T]:
-    """Decorator for a function of a batch: caches the function's result inside the batch. The result is needed twice, by the online network
-    and by the target network."""
+    """Decorator for a function of a batch: stores the result of the function inside the batch, so that the function runs only once. In a
+    learner step two networks need the result, the online network and the target network."""
 
     @wraps(compute)
     def kept(batch: SceneBatch, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -418,7 +429,8 @@ def once_per_batch(compute: Callable[Concatenate[SceneBatch, P], T]) -> Callable
 
 
 class TensorView:
-    """The arrays of a batch, and the arrays derived from them, as tensors on the batch's device. Each tensor is made once."""
+    """The arrays of a batch, and the arrays derived from them, as tensors on the batch's device. Each tensor is made once, when its name is
+    first read as an attribute."""
 
     def __init__(self, batch: SceneBatch) -> None:
         self._batch = batch

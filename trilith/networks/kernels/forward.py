@@ -60,7 +60,8 @@ def layer_norm(x: Array, weight: Array, bias: Array) -> Array:
 
 @compiled(reorder=True)
 def mean_rows(x: Array, first: Ints) -> Array:
-    """Means (B, width): entry b is the mean of the rows `first[b]` to `first[b + 1]` of x (n, width), or 0 if there are no such rows."""
+    """Means (B, width) of rows of x (n, width). Entry b is the mean of the rows from `first[b]` up to but not including `first[b + 1]`; 0
+    if there are no such rows."""
     y = np.zeros((len(first) - 1, x.shape[1]), np.float32)
     for b in range(len(y)):
         mean = y[b]
@@ -73,8 +74,9 @@ def mean_rows(x: Array, first: Ints) -> Array:
 
 @compiled(reorder=True)
 def attention_forward(qkv: Array, pairs: Array, weight: Array, first: Ints, first_pair: Ints, out: Array, shares: Array) -> None:
-    """Forward pass of `layers.attention.relational_attention`. Fills `out` (n, heads · (d + P)), which must be 0 at the start, with the
-    result, and `shares` (p, heads) with the attention weights of the pairs."""
+    """Forward pass of `layers.attention.relational_attention`, whose arguments have the same names and shapes. Fills `out` (n, heads · (d +
+    P)) with the result; `out` must be 0 at the start. Fills `shares` (p, heads) with the attention weight of each of the p pairs in each
+    head."""
     heads, d = qkv.shape[2:]
     wide = pairs.shape[1]
     scale = np.float32(d**-0.5)
@@ -125,8 +127,8 @@ def attention_backward(
     first: Ints,
     first_pair: Ints,
 ) -> None:
-    """Backward pass of `attention_forward`. Given `grad`, the gradient with respect to `out`, adds the gradients with respect to the inputs
-    to `qkv_grad`, `pairs_grad` and `weight_grad`."""
+    """Backward pass of `attention_forward`, whose arguments have the same names here. `grad` is the gradient with respect to `out`. Adds
+    the gradients with respect to `qkv`, `pairs` and `weight` to `qkv_grad`, `pairs_grad` and `weight_grad`."""
     heads, d = qkv.shape[2:]
     wide = pairs.shape[1]
     scale = np.float32(d**-0.5)
@@ -165,9 +167,13 @@ def attention_backward(
 
 @compiled(reorder=True)
 def link_pairs(y: Array, looks: Array, looked_at: Array, link: Array, touch: Array, glue: Array, first: Ints, first_pair: Ints) -> None:
-    """Adds terms to the features `y` (p, P) of pairs of objects, in place, and applies a ReLU. Each pair gets the row of its first object
-    in `looks` (n, P), and the row of its second object in `looked_at` (n, P). If the two objects touch, it also gets the first row of
-    `link` (2, P), and if they are glued, the second row. `touch` and `glue` (B, R, R) are 0 or 1."""
+    """Adds terms to `y` (p, P), the P features of each pair of objects in the same scene, in place, and applies a ReLU. Each pair gets the
+    row of its first object in `looks` (n, P), and the row of its second object in `looked_at` (n, P). If the two objects touch, the pair
+    also gets the first row of `link` (2, P), and if they are glued, the second row.
+
+    `touch` and `glue` (B, R, R) say, as 0 or 1, which objects of each of B scenes touch and are glued. `first` and `first_pair` (B + 1,)
+    are the first object and the first pair of each scene (see `SceneBatch`).
+    """
     for b in range(len(first) - 1):
         start, count = first[b], first[b + 1] - first[b]
         for i in range(count):
@@ -181,8 +187,8 @@ def link_pairs(y: Array, looks: Array, looked_at: Array, link: Array, touch: Arr
 
 @compiled
 def _paste(whole: Array, part: Array, top: int, left: int) -> None:
-    """Copies `part` (C, h, w) into the feature map `whole` at row `top` and column `left`. The loops compile seconds faster than the
-    assignment of a slice."""
+    """Copies `part` (C, h, w) into the feature map `whole` (C, s, s), starting at row `top` and column `left`. The loops compile seconds
+    faster than the assignment of a slice."""
     channels, tall, wide = part.shape
     for c in range(channels):
         for i in range(tall):
@@ -192,11 +198,12 @@ def _paste(whole: Array, part: Array, top: int, left: int) -> None:
 
 @compiled(reorder=True)
 def convolve(part: Array, top: int, left: int, whole: Array, weight: Array, bias: Array) -> tuple[Array, int, int]:
-    """Applies a 3 × 3 "same" convolution to a copy of the feature map `whole`. In the copy, `part` (C, h, w) replaces the region at row
-    `top` and column `left`.
+    """Applies a 3 × 3 "same" convolution to a feature map of C channels and s × s positions, in which a rectangle was replaced. The map
+    before that is `whole` (C, s + 2, s + 2), with a border of zeros. The new rectangle is `part` (C, h, w), at row `top` and column `left`
+    of the map without the border.
 
-    Returns only the outputs that depend on `part`, and the row and the column where these outputs begin. `whole` (C, s + 2, s + 2) has a
-    border of zeros. `weight` is (O, C, 9), and `bias` is (O,).
+    Returns only the outputs that depend on `part`, and the row and the column where these outputs begin. `weight` is (O, C, 9) and `bias`
+    is (O,), for O output channels. `whole` is not changed.
     """
     side, (channels, tall, wide) = whole.shape[1] - 2, part.shape
     first, last = max(top - 1, 0), min(top + tall + 1, side)
@@ -224,11 +231,11 @@ def convolve(part: Array, top: int, left: int, whole: Array, weight: Array, bias
 
 @compiled(reorder=True)
 def pool(part: Array, top: int, left: int, whole: Array) -> tuple[Array, int, int]:
-    """Applies a 3 × 3 max pool with stride 2 to a copy of the feature map `whole`. In the copy, `part` (C, h, w) replaces the region at row
-    `top` and column `left`.
+    """Applies a 3 × 3 max pool with stride 2 to a feature map of C channels and s × s positions, in which a rectangle was replaced. The map
+    before that is `whole` (C, s + 1, s + 1), whose last row and last column are padding of -inf. The new rectangle is `part` (C, h, w), at
+    row `top` and column `left`.
 
-    Returns only the outputs that depend on `part`, and the row and the column where these outputs begin. The last row and the last column
-    of `whole` (C, s + 1, s + 1) are padding of -inf.
+    Returns only the outputs that depend on `part`, and the row and the column where these outputs begin. `whole` is not changed.
     """
     channels, tall, wide = part.shape
     first, last = max((top - 1) // 2, 0), (top + tall + 1) // 2
@@ -247,18 +254,19 @@ def pool(part: Array, top: int, left: int, whole: Array) -> tuple[Array, int, in
 
 
 Maps = tuple[Array, ...]
-"""One array for each layer."""
+"""One array for each layer of a CNN."""
 
 
 @compiled(reorder=True)
 def convolve_windows(
     boxes: Ints, first: Ints, pixels: Array, which: Ints, weights: Maps, biases: Maps, inputs: Maps, convolved: Maps, last: Array
 ) -> Array:
-    """The feature maps (n, C, s, s) of n pictures after all convolutions and max pools. Each picture is empty except for one window.
+    """Returns the feature maps (n, C, s, s) of n pictures after all convolutions and max pools of a CNN. Each picture is empty except for
+    one window.
 
-    `boxes`, `first` and `pixels` are windows, as `batch_images.windows` returns them. `which` (n,) selects n of these windows. `inputs`,
-    `convolved` and `last` (C, s, s) are the feature maps of an empty picture: the inputs of all layers, the outputs of all convolutions,
-    and the output of the last pool.
+    `boxes`, `first` and `pixels` are windows, as `batch_images.windows` returns them. `which` (n,) selects n of these windows. `weights`
+    and `biases` belong to the convolutions. The other arguments are the feature maps of an empty picture: `inputs` has the inputs of all
+    layers, `convolved` the outputs of all convolutions, and `last` (C, s, s) is the output of the last pool.
     """
     y = np.empty((len(which), *last.shape), np.float32)
     for n in range(len(which)):

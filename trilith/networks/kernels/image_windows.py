@@ -1,7 +1,7 @@
 """Max pools of small windows that are added to a fixed feature map: compiled loops on the CPU, tensor operations on other devices.
 
-Four operations are needed: crop a region of the map, add the window, pool, and subtract the pool of the map alone. As tensor operations,
-each would copy all windows; here one loop does all four.
+Four operations are needed: crop a region of the map, add the window to it, pool the sum, and subtract the pool of the map alone. As tensor
+operations, each would copy all windows; here one loop does all four.
 """
 
 from __future__ import annotations
@@ -21,16 +21,19 @@ from trilith.world.scene import Ints
 
 Choices = NDArray[np.int32]
 Reach = tuple[int, int]
-"""The numbers of extra rows before and after a window, and likewise of columns, so that every pool that overlaps the window can be
-computed."""
+"""Two numbers: how many rows are added before a window and after it. As many columns are added before and after it. With them, every output
+of the max pool that depends on the window can be computed."""
 
 
 def pool_added(grown: Tensor, convolved: Tensor, pooled: Tensor, top: Tensor, left: Tensor, reach: Reach) -> tuple[Tensor, Tensor, Tensor]:
     """Adds each of n windows separately to a fixed feature map. Computes the change of the map's 3 × 3 max pool with stride 2.
 
     The windows `grown` (n, C, h, w) are added to the map `convolved` (1, C, s, s) at the rows `top` (n,) and columns `left` (n,) of the
-    map. Windows may extend beyond the border of the map. `pooled` (1, C, s / 2, s / 2) is the pool of the map alone. Returns the change of
-    `pooled` for each window, and the row and the column where the change begins. Beyond the border the change is 0.
+    map. Windows may extend beyond the border of the map. `pooled` (1, C, s / 2, s / 2) is the pool of the map alone. `reach` has the
+    numbers of extra rows and columns before and after a window, see `Reach`.
+
+    Returns three tensors: for each window the change of `pooled` (n, C, h', w'), and the row (n,) and the column (n,) of `pooled` where
+    this change begins. Beyond the border the change is 0.
     """
     pad, after = reach
     first, along = top - pad, left - pad  # both are even
@@ -45,7 +48,9 @@ def pool_added(grown: Tensor, convolved: Tensor, pooled: Tensor, top: Tensor, le
 def pool_added_plain(
     grown: Tensor, convolved: Tensor, pooled: Tensor, first: Tensor, along: Tensor, tall: int, wide: int, reach: Reach
 ) -> Tensor:
-    """`pool_added` in tensor operations, for any device."""
+    """Returns the first result of `pool_added`, the change of the pool, computed by tensor operations on any device. `first` and `along`
+    (n,) are the row and the column of the map where the extra rows and columns of each window begin. `tall` and `wide` are the height and
+    width of the result. The other arguments are as in `pool_added`."""
     given = F.pad(grown, (*reach, *reach))
     whole = _cut(convolved, first, along, given.shape[2], given.shape[3], -torch.inf) + given
     fixed = _cut(pooled, first // 2, along // 2, tall, wide, -torch.inf)
@@ -53,8 +58,8 @@ def pool_added_plain(
 
 
 def _cut(fixed: Tensor, top: Tensor, left: Tensor, tall: int, wide: int, outside: float) -> Tensor:
-    """Crops n regions (n, C, tall, wide) of a map (1, C, s, s), starting at the rows `top` (n,) and columns `left` (n,). Values beyond the
-    map are `outside`."""
+    """Crops n regions (n, C, tall, wide) of the map `fixed` (1, C, s, s), starting at the rows `top` (n,) and columns `left` (n,). Values
+    beyond the map are `outside`."""
     frame = max(tall, wide)
     framed = F.pad(fixed[0], (frame,) * 4, value=outside).permute(1, 2, 0)
     rows = top[:, None] + frame + torch.arange(tall, device=top.device)
@@ -73,7 +78,7 @@ def add_to_map(added: Tensor, pooled: Tensor, top: Tensor, left: Tensor) -> Tens
 
 
 def add_to_map_plain(added: Tensor, pooled: Tensor, top: Tensor, left: Tensor) -> Tensor:
-    """`add_to_map` in tensor operations, for any device."""
+    """Returns the same as `add_to_map`, computed by tensor operations on any device."""
     n, channels, h, w = added.shape
     side = pooled.shape[2]
     rows = (top[:, None] + torch.arange(h, device=top.device)).clamp(0, side - 1)
@@ -147,8 +152,11 @@ class _AddToMap(torch.autograd.Function):
 def pool_forward(
     grown: Array, convolved: Array, pooled: Array, top: Ints, left: Ints, first: Ints, along: Ints, added: Array, choice: Choices
 ) -> None:
-    """Forward pass of `pool_added`. Fills `added` (n, tall, wide, C) with the change of the pool. Fills `choice`, of the same shape, with
-    the index (0 to 8) of the maximum among the 3 × 3 inputs of each output. Channels are the last axis of all arrays."""
+    """Forward pass of `pool_added` for n windows. Channels are the last axis of all arrays. Fills `added` (n, tall, wide, C) with the
+    change of the pool. Fills `choice`, of the same shape, with the index (0 to 8) of the maximum among the 3 × 3 inputs of each output.
+
+    `first` and `along` (n,) are the row and the column of the map where the inputs of the pool begin.
+    """
     n, tall, wide, channels = added.shape
     side, half = len(convolved), len(pooled)
     for w in range(n):
@@ -197,8 +205,8 @@ def pool_backward(
     of_convolved: Array,
     of_pooled: Array,
 ) -> None:
-    """Backward pass of `pool_forward`. Given `grad`, the gradient with respect to `added`, adds the gradients with respect to the inputs to
-    `of_grown`, `of_convolved` and `of_pooled`."""
+    """Backward pass of `pool_forward`, whose arguments have the same names here. `grad` is the gradient with respect to `added`. Adds the
+    gradients with respect to `grown`, `convolved` and `pooled` to `of_grown`, `of_convolved` and `of_pooled`."""
     n, tall, wide, channels = grad.shape
     half = len(of_pooled)
     for w in range(n):
@@ -220,8 +228,12 @@ def pool_backward(
 
 @compiled
 def add_parts(whole: Array, parts: Array, top: Ints, left: Ints, there: bool) -> None:
-    """If `there` is True, adds `parts` (n, h, w, C) to the regions of `whole` (n, s, s, C) at `top` and `left`. Otherwise adds these
-    regions of `whole` to `parts`, which is the backward pass."""
+    """Adds n windows to maps, or regions of the maps to windows. Window i, `parts[i]` (h, w, C), belongs to the region of the map
+    `whole[i]` (s, s, C) that begins at row `top[i]` and column `left[i]`. What lies beyond the border of the map is left out.
+
+    If `there` is True, the windows are added to the regions. If `there` is False, the regions are added to the windows, which is the
+    backward pass.
+    """
     n, tall, wide, channels = parts.shape
     side = whole.shape[1]
     for w in range(n):

@@ -1,9 +1,10 @@
 """Relational attention over the objects of a scene, as torch modules. All our own networks use it as their trunk.
 
 Objects are tokens. Features of the relative position of two objects bias the attention between them, and are also part of the attended
-values. Scenes are packed one after another. With about a dozen objects per scene the matrices are so small that the overhead of a library
-call exceeds the arithmetic. So the CPU runs compiled loops (`kernels.forward`). These loops also need no padding, and they store no bias of
-the score for each pair. On other devices `relational_attention_plain` computes the same function.
+values. The scenes of a batch are packed: their objects follow one another without padding. With about a dozen objects per scene the
+matrices are so small that the overhead of a library call exceeds the arithmetic. So the CPU runs compiled loops (`kernels.forward`). These
+loops also need no padding, and they store no bias of the score for each pair. On other devices `relational_attention_plain` computes the
+same function.
 
 This module is for learning. `inference.attention` computes the same function without torch, for agents that only act. Change both together.
 """
@@ -24,23 +25,26 @@ from trilith.world.scene import Ints
 
 
 class Rows(NamedTuple):
-    """The row boundaries of packed scenes. On the CPU, attention needs only these boundaries of a batch."""
+    """Says which rows belong to each of B packed scenes, whose objects follow one another without padding. Attention on the CPU needs
+    nothing else of a batch."""
 
     first: Ints
-    """(B + 1,): the first row of each scene, followed by the number of rows."""
+    """(B + 1,): the row of the first object of each scene, followed by the number of all objects."""
     first_pair: Ints
-    """(B + 1,): the first pair of each scene, followed by the number of pairs."""
+    """(B + 1,): the row of the first pair of objects of each scene, followed by the number of all pairs."""
 
 
 def relational_attention(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch | Rows) -> Tensor:
-    """Returns (n, heads · (d + P)), a row for each object. The first heads · d numbers are, for each head, the attention-weighted mean of
-    the values of all objects in the scene. The others are, for each head, the attention-weighted mean of the features of the object's
-    pairs.
+    """Returns (n, heads · (d + P)), a row for each of n objects. The first heads · d numbers are, for each head, the attention-weighted
+    mean of the values of all objects in the scene. The others are, for each head, the attention-weighted mean of the features of the
+    object's pairs.
 
-    `qkv` (n, 3, heads, d) are the queries, keys and values of all objects. `pairs` (p, P) are the features of all pairs of objects in the
-    same scene, ordered by the object that attends. An attention score is the scaled dot product of query and key plus a bias: the dot
-    product of `weight` (heads, P) and the features of the pair. The objects of scene b are rows `batch.first[b]` to `batch.first[b + 1]`,
-    and its pairs are rows `batch.first_pair[b]` to `batch.first_pair[b + 1]`.
+    `qkv` (n, 3, heads, d) are the queries, keys and values of all objects. `pairs` (p, P) are the features of all ordered pairs of objects
+    in the same scene; the pairs in which an object attends follow one another. An attention score is the scaled dot product of query and
+    key plus a bias. The bias is the dot product of the head's row of `weight` (heads, P) and the features of the pair.
+
+    The objects of scene b are the rows from `batch.first[b]` up to but not including `batch.first[b + 1]`. Its pairs are the rows from
+    `batch.first_pair[b]` up to but not including `batch.first_pair[b + 1]`.
     """
     if isinstance(batch, Rows) or qkv.device.type == "cpu":
         return _Attend.apply(qkv, pairs, weight, batch.first, batch.first_pair)
@@ -98,16 +102,17 @@ class AttentionLayer(nn.Module):
         self.down = nn.Linear(2 * width, width)
 
     def forward(self, tokens: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch | Rows) -> Tensor:
-        """Returns the new tokens (n, width), from `tokens` (n, width) and the pair features `pairs` (p, pair). `weight` (heads, pair) maps
-        the features of a pair to a bias of its attention score."""
+        """Returns the new tokens (n, width) of n objects. `tokens` (n, width) are their old tokens, `pairs` (p, pair) the features of all
+        pairs of objects in the same scene. `weight` (heads, pair) maps the features of a pair to a bias of its attention score in each
+        head."""
         qkv = self.qkv(self.norm(tokens)).view(len(tokens), 3, self.heads, -1)
         tokens = tokens + self.gather(relational_attention(qkv, pairs, weight, batch))
         return tokens + self.down(F.relu(self.up(self.norm2(tokens))))
 
 
 class AttentionTrunk(nn.Module):
-    """Base class of networks with attention layers. Networks inherit from this class and do not hold it as a submodule, because the
-    parameter names of shipped weights have no prefix."""
+    """Base class of networks with attention layers. Networks inherit from this class instead of holding it as a submodule, so that the
+    names of their parameters have no prefix; shipped weights use these names."""
 
     def add_layers(self, width: int, layers: int, heads: int, pair: int) -> None:
         """Adds the attention layers, for tokens of `width` units and pair features of `pair` units."""
@@ -123,8 +128,8 @@ class AttentionTrunk(nn.Module):
         self.add_layers(width, layers, heads, pair)
 
     def attention(self, tokens: Tensor, pairs: Tensor, batch: SceneBatch | Rows) -> Tensor:
-        """The tokens (n, width) after all attention layers. The inputs are `tokens` (n, width) and the pair features `pairs` (p, pair). A
-        ReLU is applied to the pair features first."""
+        """Returns the tokens (n, width) of n objects after all attention layers. `tokens` (n, width) are the tokens before them. `pairs`
+        (p, pair) are the features of all pairs of objects in the same scene, before a ReLU, which is applied here."""
         pairs = F.relu(pairs)
         for layer, weight in zip(self.layers, self.bias.weight.chunk(len(self.layers)), strict=True):
             tokens = layer(tokens, pairs, weight, batch)
@@ -132,11 +137,11 @@ class AttentionTrunk(nn.Module):
 
 
 class ObjectTrunk(AttentionTrunk):
-    """An attention trunk that reads the columns of `inputs.objects` for each object and each pair of objects."""
+    """An attention trunk whose inputs are the columns that `inputs.objects` computes for each object and each pair of objects."""
 
     def object_tokens(self, batch: SceneBatch, scenes: Tensor | None = None) -> Tensor:
-        """The tokens (n, width) of the objects of a batch after all attention layers, one scene after another. If `scenes` (B, width) is
-        given, the row of a scene is added to the input tokens of all its objects."""
+        """Returns the tokens (n, width) of the n objects of a batch after all attention layers, one scene after another. `scenes` (B,
+        width), if given, has a row for each of B scenes. This row is added to the input tokens of all objects of the scene."""
         objects, relations = _described(batch)
         tokens = self.node(objects)
         if scenes is not None:
@@ -145,19 +150,21 @@ class ObjectTrunk(AttentionTrunk):
 
 
 def scene_mean(tokens: Tensor, batch: SceneBatch) -> Tensor:
-    """The mean (B, width) of the tokens (n, width) in each scene."""
+    """Returns the mean (B, width) of the tokens of each of B scenes. `tokens` (n, width) has the tokens of all objects, one scene after
+    another."""
     return tokens.new_zeros(len(batch), tokens.shape[1]).index_add(0, batch.tensors.scene, tokens) / batch.tensors.count[:, None]
 
 
 def send_copy(batch: SceneBatch, array: Floats32) -> Tensor:
-    """Copies an array to a tensor on the batch's device. The copy is needed for equal results: torch always aligns its own memory in the
-    same way, and the alignment changes the last bits of dot products."""
+    """Copies an array to a tensor on the batch's device. The copy makes results equal to the last bit whenever a computation is repeated:
+    dot products depend in their last bits on how memory is aligned, and torch always aligns its own memory in the same way."""
     return batch.send(array).clone()
 
 
 @once_per_batch
 def _described(batch: SceneBatch) -> tuple[Tensor, Tensor]:
-    """Returns the input columns of `inputs.objects` for a batch: of the objects (n, 19), and of the pairs (p, 18)."""
+    """Returns the input columns of `inputs.objects` for a batch: (n, 19) for n objects, and (p, 18) for p pairs of objects in the same
+    scene."""
     nodes, lengths, links = (send_copy(batch, each) for each in describe(batch))
     near = lengths.clamp(-2 * MAX_WIDTH, 2 * MAX_WIDTH) / SCALE
     return nodes, torch.cat([near, (lengths * SHARP).tanh(), links], dim=1)

@@ -34,42 +34,43 @@ _FEW = 4.0
 """Factor of the initial weights of the first linear layer: the square root of 64 / 4. The last feature map has 64 positions, and an object
 affects about four of them."""
 _COLOURS = CHANNELS - 2
-"""Channels that are 0 outside the object: red, green, blue, alpha."""
+"""Number of channels that are 0 outside the object: red, green, blue, alpha."""
 _REACH = ((1, 2), (2, 1), (1, 1))
-"""For each layer: the numbers of extra rows and columns before and after the convolved window (see `image_windows.Reach`)."""
+"""For each layer: the numbers of extra rows and columns before and after the convolved window that the max pool needs (see
+`image_windows.Reach`)."""
 
 
 class Maps(NamedTuple):
-    """The outputs of one layer for an empty picture."""
+    """The outputs of one layer for an empty picture: C channels of s × s positions."""
 
     convolved: Tensor
-    """(1, C, s, s): after the convolution."""
+    """(1, C, s, s): the output of the layer's convolution."""
     pooled: Tensor
-    """(1, C, s / 2, s / 2): after the pool."""
+    """(1, C, s / 2, s / 2): the output of the layer's max pool."""
 
 
 class Windows(NamedTuple):
-    """All n windows of one size, without duplicates."""
+    """All n different windows of one size: the parts of pictures that show an object. Objects with identical windows share one."""
 
     colours: Tensor
-    """(n, 4, h, w): red, green, blue and alpha. The channels are last in memory."""
+    """(n, 4, h, w): red, green, blue and alpha of the h × w pixels of each window. The channels are last in memory."""
     top: Tensor
-    """(n,): the first row of each window in the picture."""
+    """(n,): the first row of each window in the picture of 64 × 64 pixels."""
     left: Tensor
-    """(n,): the first column of each window."""
+    """(n,): the first column of each window in the picture of 64 × 64 pixels."""
 
 
 class Segments(NamedTuple):
     """The visual inputs of V objects."""
 
     sizes: list[Windows]
-    """The windows by size."""
+    """The windows of all objects, grouped by size."""
     which: Tensor
-    """(V,): the index of each object's window in the concatenated windows of all sizes."""
+    """(V,): for each object, the index of its window, if the windows of all sizes are concatenated."""
     moments: Tensor
-    """(V, 13): the moments of each object."""
+    """(V, 13): the moments of each object, in the order of `MOMENT_COLUMNS`."""
     relations: Tensor
-    """(p, 16): the features of each pair of objects in a scene, see `image_moments.relations`. Available blocks are left out."""
+    """(p, 16): the features of the p pairs of objects in the same scene, see `image_moments.relations`. Available blocks are left out."""
 
 
 @once_per_batch
@@ -97,7 +98,7 @@ def segments_of(batch: SceneBatch) -> Segments:
 
 
 def no_segments(batch: SceneBatch) -> Segments:
-    """The same as `segments_of`, but with an empty picture for every object."""
+    """Returns the same as `segments_of`, the visual inputs of all objects of a batch, but with an empty picture for every object."""
     count = int(batch.nodes.sum())
     shapes = ((1, _COLOURS, LEAST, LEAST), (count, MOMENTS), (int(batch.first_pair[-1]), RELATIONS))
     colours, where, between = (batch.send(np.zeros(shape, np.float32)) for shape in shapes)
@@ -106,7 +107,7 @@ def no_segments(batch: SceneBatch) -> Segments:
 
 
 class ObjectCNN(nn.Module):
-    """Computes features of segmented images. With `blank`, all images are replaced by empty ones."""
+    """Computes features of objects from their segmented images. With `blank`, all images are replaced by empty ones."""
 
     def __init__(self, blank: bool = False) -> None:
         super().__init__()
@@ -136,14 +137,16 @@ class ObjectCNN(nn.Module):
         return no_segments(batch) if self.blank else segments_of(batch)
 
     def forward(self, batch: SceneBatch) -> Tensor:
-        """Returns the features (V, 32) of all objects. In each scene the available blocks come first, then the other objects."""
+        """Returns the features (V, 32) of all V objects of a batch. In each scene the available blocks come first, then the other
+        objects."""
         segments, maps = self.segments(batch), self._maps()
         last = torch.cat([self.window(each, maps) for each in segments.sizes])
         features = F.relu(self.out(F.relu(self.hidden(F.relu(last).flatten(1)))))
         return features.index_select(0, segments.which)
 
     def _maps(self) -> list[Maps]:
-        """Returns the result of `fixed_maps`. If no gradient is needed, the result is cached until the weights change."""
+        """Returns the result of `fixed_maps`: the outputs of each layer for an empty picture. If no gradient is needed, the result is
+        cached until the weights change."""
         if torch.is_grad_enabled():
             return self.fixed_maps()
         weights = [(each.data_ptr(), each._version) for each in self.layers.parameters()]
@@ -161,7 +164,8 @@ class ObjectCNN(nn.Module):
         return maps
 
     def window(self, given: Windows, maps: list[Maps]) -> Tensor:
-        """Returns the output (n, 8, 8, 8) of the last pool for n windows of the same size.
+        """Returns the output (n, 8, 8, 8) of the last pool for n windows of the same size. `maps` has the outputs of each layer for an
+        empty picture.
 
         A window holds the difference from an empty picture. Convolutions are linear, so the convolution of the window is added to the fixed
         map. The max pool of this sum minus the max pool of the fixed map is the difference that enters the next layer.

@@ -1,5 +1,5 @@
-"""Base classes of Q-networks as torch modules, for learning. The networks compute the values of all actions or of given actions, and the
-mask of the actions that may be chosen."""
+"""Base classes of Q-networks as torch modules, for learning. The networks compute the values of all actions or of given actions. They also
+compute the mask of the actions that may be chosen."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class Outcomes(NamedTuple):
     """Predictions of a network for m actions in B scenes."""
 
     q: Tensor
-    """(m,): the values of the actions."""
+    """(m,): the value of each action."""
     reward: Tensor | None = None
-    """(m,): the immediate reward of each action, if the network has a head for it."""
+    """(m,): the predicted immediate reward of each action; None if the network has no head for it."""
     end: Tensor | None = None
-    """(m,): the log-odds that the episode ends with each action, if the network has a head for it."""
+    """(m,): the log-odds that each action ends the episode; None if the network has no head for it."""
     state: Tensor | None = None
-    """(B,): the values of the scenes, if the network has a head for state values."""
+    """(B,): the value of each scene; None if the network has no head for state values."""
 
 
 class QNet(nn.Module, QFunction):
-    """A Q-function that can be trained. The values of all actions in a batch of B scenes are one tensor (B, S, M, outputs), see
-    `QFunction`."""
+    """A Q-function that can be trained. The values of all actions in a batch of B scenes are one tensor (B, S, M, outputs): for each scene,
+    S senders of edges, M receivers of edges, and the actions of an edge (see `QFunction`)."""
 
     def __init__(self, schema: ReplaySchema, mask: Mask) -> None:
         super().__init__()
@@ -66,38 +66,41 @@ class QNet(nn.Module, QFunction):
 
     @abstractmethod
     def q(self, batch: SceneBatch) -> Tensor:
-        """The values (B, S, M, outputs) of all actions. Values where `mask` is False are meaningless."""
+        """The values (B, S, M, outputs) of all actions in B scenes: for S senders and M receivers of edges (see `QFunction`). Values where
+        `mask` is False are meaningless."""
 
     @abstractmethod
     def q_at(self, batch: SceneBatch, index: Tensor, scenes: Tensor | None = None) -> Tensor:
-        """The values (m,) of given actions: action `index[i]` in scene `scenes[i]` of the batch. Values of other actions are not computed.
-        If `scenes` is None, there is one action per scene, in order."""
+        """The values (m,) of m given actions: action `index[i]` in scene `scenes[i]` of the batch. Values of other actions are not
+        computed. If `scenes` is None, action i belongs to scene i."""
 
     def outcomes(self, batch: SceneBatch, index: Tensor, scenes: Tensor | None = None) -> Outcomes:
-        """The values of given actions, as in `q_at`, and the other predictions of the network for these actions."""
+        """Returns the values of given actions, and the other predictions of the network for these actions and for the scenes. The arguments
+        are as in `q_at`."""
         return Outcomes(self.q_at(batch, index, scenes))
 
     def v(self, batch: SceneBatch) -> Tensor:
-        """The state values (B,) of the scenes. Only networks with `values_states` have state values. The batch needs no mask of legal
-        actions."""
+        """Returns the state values (B,) of the B scenes of a batch. Only networks with `values_states` have state values. The batch needs
+        no mask of legal actions."""
         raise NotImplementedError
 
     @abstractmethod
     def mask(self, batch: SceneBatch) -> Tensor:
-        """Boolean mask (B, S, M, outputs) of the actions that may be chosen."""
+        """Boolean mask of the actions that may be chosen. It has the same shape (B, S, M, outputs) as the values of `q`."""
 
     def place(self, index: Tensor, receivers: int) -> Tensor:
-        """Converts action indices (B,) to positions (B,) in the flattened values (S · M · outputs) of a scene. `receivers` is M."""
+        """Converts the indices (B,) of one action in each of B scenes to positions (B,) in the flattened values of the scene. These values
+        have the shape (S, M, outputs) for S senders and M receivers of edges; `receivers` is M."""
         sender, node, _, _ = self.schema.parts(index)
         if self.by_kind:
             sender = self.kind_of_slot[sender]
         return (sender * receivers + node - self.first_receiver) * self.outputs + index % self.outputs
 
     def best(self, batch: SceneBatch, without: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Finds the action with the highest value in each scene. Returns the indices (B,) and the values (B,) of these actions. If no
-        action may be chosen in a scene, its value is -inf and its index is meaningless.
+        """Finds the action with the highest value in each of B scenes, among those that may be chosen. Returns the indices (B,) and the
+        values (B,) of these actions. If no action may be chosen in a scene, its value is -inf and its index is meaningless.
 
-        `without` (B,), if given, excludes one action in each scene, given by its index.
+        If `without` (B,) is given, the action with the index `without[i]` is excluded in scene i.
         """
         values = self.q(batch).masked_fill(~self.mask(batch), -torch.inf)
         receivers, values = values.shape[2], values.flatten(1)
@@ -112,8 +115,8 @@ class QNet(nn.Module, QFunction):
 
 
 class BlockTypeQNetwork(QNet):
-    """Base class of the networks `objects` and `pixel-attention`. The values (B, 3, R, outputs) belong to placing each of three kinds of
-    block at each of R objects.
+    """Base class of the networks `objects` and `pixel-attention`. The values have the shape (B, 3, R, outputs): in each of B scenes, for
+    placing each of three kinds of block at each of up to R objects.
 
     Available blocks of equal width are one kind. The mask `none` is not supported, because no values are computed for edges that do not
     start at an available block.

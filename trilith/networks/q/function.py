@@ -20,23 +20,24 @@ class Listed(NamedTuple):
     """The actions of a state that may be chosen, with their values."""
 
     indices: Ints
-    """(A,): indices of the actions, ascending."""
+    """(A,): the indices of the A actions, ascending."""
     values: NDArray[Any]
-    """(A,): the value of each of these actions."""
+    """(A,): the value of each action in `indices`."""
 
 
 class QFunction(ABC):
     """A Q-function. The values of all actions of a state are an array (S, M, outputs). The axes are the S senders of edges, the M receivers
     of edges, and the actions of an edge (2 · offset + sticky).
 
-    With the mask `none`, all nodes are senders and receivers. Otherwise the senders are the kinds of blocks if `by_kind`, else the slots,
-    and the receivers are the objects of the scene. With absolute actions there is one receiver.
+    Which nodes are senders and receivers depends on the actions. With absolute actions, the senders are the slots, and there is one
+    receiver. With relative actions and the mask `none`, all nodes are senders and receivers. With relative actions and another mask, the
+    senders are the kinds of blocks if `by_kind` is True, else the slots; the receivers are the objects of the scene.
     """
 
     values_states = False
     """Whether the network has a head for state values."""
     by_kind = False
-    """Whether available blocks of equal width share one value. If so, the first of these blocks represents all of them."""
+    """Whether available blocks of equal width share their values. If so, actions name the first of these blocks."""
 
     def __init__(self, schema: ReplaySchema, mask: Mask, stops: bool = False) -> None:
         self.schema, self.outputs, self.stops = schema, 2 * schema.offsets, stops
@@ -48,12 +49,12 @@ class QFunction(ABC):
 
     @abstractmethod
     def values(self, records: Records) -> tuple[Floats32, Bools]:
-        """Returns two arrays (B, S, M, outputs): the values of all actions, and the mask of the actions that may be chosen. Other values
-        are meaningless."""
+        """Returns two arrays (B, S, M, outputs) for B records: the values of all actions, and the mask of the actions that may be chosen. S
+        and M are the numbers of senders and receivers of edges. Values of actions that may not be chosen are meaningless."""
 
     def state_values(self, records: Records) -> Floats32:
-        """The values (B,) of states. Only networks with `values_states` have state values. `records` have the format `schema.scenes`,
-        without masks of legal actions."""
+        """Returns the values (B,) of B states. Only networks with `values_states` have state values. `records` have the format
+        `schema.scenes`, without masks of legal actions."""
         raise NotImplementedError
 
     @abstractmethod
@@ -66,7 +67,7 @@ class QFunction(ABC):
         match."""
 
     def listed(self, records: Records) -> list[Listed]:
-        """The actions of each state that may be chosen, and their values."""
+        """Returns, for each of the states `records`, the actions that may be chosen, and their values."""
         found = []
         for values, mask, available in zip(*self.values(records), slots_of(records), strict=True):
             sender, receiver, output = mask.nonzero()

@@ -76,8 +76,8 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
         self.kind_widths = nn.Buffer(torch.tensor(KIND_WIDTHS), persistent=False)
 
     def encode(self, batch: SceneBatch) -> Tensor:
-        """Returns the encoded objects (n, decoder), one scene after another. Each row combines an object after the transformer with an
-        encoding of its whole scene."""
+        """Returns an array (n, decoder) with a row for each of the n objects of a batch, one scene after another. A row combines an object
+        after the attention layers with an encoding of its whole scene."""
         steps_left = None
         if self.clock is not None:
             assert batch.steps_left is not None, "the schema does not store how many steps are left"
@@ -86,7 +86,7 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
         return self.reference(tokens) + self.pooled(scene_mean(tokens, batch)).index_select(0, batch.tensors.scene)
 
     def _states(self, batch: SceneBatch, references: Tensor) -> Tensor:
-        """The state value (B,) of each scene, from its encoded objects `references`."""
+        """The value (B,) of each of B scenes. `references` has the encoded objects, as `encode` returns them."""
         seen, scene = F.relu(references), batch.tensors.scene
         sums = seen.new_zeros(len(batch), seen.shape[1]).index_add(0, scene, seen)
         most = torch.zeros_like(sums).scatter_reduce(0, scene[:, None].expand_as(seen), seen, "amax")
@@ -96,8 +96,8 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
         return self._states(batch, self.encode(batch))
 
     def _edges(self, batch: SceneBatch, references: Tensor, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
-        """Returns the encoded edges (m, decoder). Edge i goes from the kind of block `kind[i]` to the object `ref[i]` of the scene
-        `scene[i]`."""
+        """Returns m encoded edges (m, decoder). Edge i goes from the kind of block `kind[i]` to the object `ref[i]` of the scene
+        `scene[i]`. `references` has the encoded objects, as `encode` returns them."""
         left = batch.tensors.left[..., None] / 3
         widths = (self.kind_widths / SCALE)[None, :, None].expand(len(batch), -1, -1)
         which = torch.eye(KINDS, device=left.device).expand(len(batch), -1, -1)
@@ -108,9 +108,12 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
         return F.relu(self.edge(F.relu(pairs)))
 
     def _figures(self, batch: SceneBatch, references: Tensor, edges: Tensor, which: Tensor, placements: tuple[Tensor, ...]) -> Tensor:
-        """Returns predictions (m, 2, 3) for m placements. The second axis is without and with glue; the last axis is `later`, `reward` and
-        `end` (see the module). `placements` has four tensors (m,): scene, kind of block, reference object and offset. `which` (m,) is the
-        row of each placement's edge in `edges` (k, decoder)."""
+        """Returns predictions (m, 2, 3) for m placements. The second axis is without and with glue. The last axis is `later`, `reward` and
+        `end`: the return after the placement, its reward, and the log-odds that it ends the episode.
+
+        `placements` has four tensors (m,): scene, kind of block, reference object and offset. `edges` (k, decoder) has encoded edges,
+        `references` encoded objects. `which` (m,) is the row of each placement's edge in `edges`.
+        """
         scene, kind, ref, offset = placements
         placed = locate(batch.tensors, self.schema.offsets, self.kind_widths, scene, kind, ref, offset.float())
         objects = self.object(references) + self.seen.bias
@@ -132,8 +135,8 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
         return values.view(*mask.shape[:-1], self.outputs)
 
     def _outcomes(self, batch: SceneBatch, references: Tensor, index: Tensor, scenes: Tensor | None) -> Outcomes:
-        """Predictions for given actions: action `index[i]` in scene `scenes[i]` of the batch. If `scenes` is None, there is one action per
-        scene, in order."""
+        """Returns predictions for m actions: action `index[i]` in scene `scenes[i]` of the batch. If `scenes` is None, action i belongs to
+        scene i. `references` has the encoded objects, as `encode` returns them."""
         every = torch.arange(len(index), device=index.device)
         slot, node, offset, sticky = self.schema.parts(index)
         given = every if scenes is None else scenes, self.kind_of_slot[slot], node - SLOTS
@@ -151,9 +154,9 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
 
 
 def look(placed: Placements, scene: Tensor, batch: SceneBatch, objects: Tensor, weight: Tensor) -> Tensor:
-    """Returns the result (m, 2P) of `placements.look_forward` for m placements, with gradients. `scene` (m,) is the scene of each
-    placement. `objects` (n, P) is the part of the messages that depends on the object alone, and `weight` is (P, 40). On the CPU, compiled
-    loops process the placements scene by scene."""
+    """Returns the result (m, 2P) of `placements.look_forward` for m placements, as a tensor with gradients. `scene` (m,) is the scene of
+    each placement. `objects` (n, P) has the part of the messages that depends on the object alone, and `weight` (P, 40) the weights of the
+    other part. On the CPU, compiled loops process the placements scene by scene."""
     if objects.device.type != "cpu":
         return look_by_tensors(placed, scene, batch, objects, weight)
     if (scene[1:] >= scene[:-1]).all():
@@ -164,14 +167,14 @@ def look(placed: Placements, scene: Tensor, batch: SceneBatch, objects: Tensor, 
 
 
 def look_by_tensors(placed: Placements, scene: Tensor, batch: SceneBatch, objects: Tensor, weight: Tensor) -> Tensor:
-    """The same function as `look` by tensor operations, for any device."""
+    """Returns the same as `look`, computed by tensor operations on any device."""
     rows = np.where(batch.present, batch.present.cumsum().reshape(batch.present.shape) - 1, -1)
     return look_plain(placed, batch.send(rows)[scene], _boxes(batch), objects, weight)
 
 
 @once_per_batch
 def _boxes(batch: SceneBatch) -> Tensor:
-    """The coordinates (n, 6) of all objects of a batch as a tensor, see `placements.boxes`."""
+    """The coordinates (n, 6) of the n objects of a batch as a tensor, see `placements.boxes`."""
     return batch.send(boxes(batch))
 
 

@@ -1,4 +1,5 @@
-"""Our network `pixel-attention`: Q-values by attention over segmented images. The network sees only the pixels of an object.
+"""Our network `pixel-attention`: Q-values by attention over segmented images. Of the shape and position of an object, the network sees only
+pixels.
 
 The attention layers come from `layers/attention.py`, but do not get the geometric inputs. Instead, the inputs of an object and of a pair of
 objects come from the pictures: features that a small CNN computes, and the positions of the pixels (`inputs/image_moments.py`). A kind of
@@ -28,12 +29,12 @@ from trilith.world.scene import SLOTS
 
 
 class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
-    """The network `pixel-attention`. Besides the pixels, two inputs say which objects are available blocks, and which pairs of the other
-    objects touch or are glued.
+    """The network `pixel-attention`. It sees the pixels of each object. Two further inputs say which objects are available blocks, and
+    which pairs of the other objects touch or are glued.
 
-    An agent also gets two hints from its list of actions. The list contains only the first available block of each kind, and so reveals
-    which blocks are interchangeable. With the mask `legal`, the list also reveals where blocks fit, and so where solid objects are. The
-    values of actions do not depend on these hints.
+    An agent with this network also gets two hints from its list of actions. The list contains only the first available block of each kind,
+    and so reveals which blocks are interchangeable. With the mask `legal`, the list also reveals where blocks fit, and so where solid
+    objects are. The values of actions do not depend on these hints.
     """
 
     def __init__(self, schema: ReplaySchema, mask: Mask = "legal", net: NetConfig = DEFAULT) -> None:
@@ -56,8 +57,8 @@ class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
         self.codes = edge_codes()
 
     def encode(self, batch: SceneBatch) -> Tensor:
-        """Returns encoded rows (n + 3 · B, decoder). The first n rows are the objects, each combined with an encoding of its whole scene.
-        The other rows are the three kinds of block of each scene."""
+        """Returns a tensor (n + 3 · B, decoder) for B scenes. The first n rows are the objects except the available blocks, each combined
+        with an encoding of its whole scene. Then come three rows for each scene: its kinds of block."""
         blocks, scene, kinds, others, one, other, code = _rows(batch)
         seen = self.cnn.segments(batch)
         features = torch.cat([self.cnn(batch), seen.moments], dim=1)
@@ -83,8 +84,8 @@ class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
         return values.gather(1, (index % self.outputs)[:, None])[:, 0]
 
     def _decode(self, batch: SceneBatch, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
-        """The values (m, outputs) of m edges. Edge i places a block of the kind `kind[i]` at the object `ref[i]` of the scene
-        `scene[i]`."""
+        """The values (m, outputs) of the actions of m edges. Edge i places a block of the kind `kind[i]` at the object `ref[i]` of the
+        scene `scene[i]`."""
         references = self.encode(batch)
         first = len(references) - KINDS * len(batch)
         pairs = references.index_select(0, batch.tensors.start[scene] + ref) + references.index_select(0, first + KINDS * scene + kind)
@@ -93,11 +94,13 @@ class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
 
 @once_per_batch
 def _rows(batch: SceneBatch) -> tuple[Tensor, ...]:
-    """Index tensors into the features of a batch, in which the available blocks of each scene come first, then its other objects.
+    """Returns seven tensors of indices. They refer to the rows of a list of all objects of a batch, in which the available blocks of each
+    scene come first, then its other objects.
 
-    Returns seven tensors. The first two (m,) have the rows and the scenes of the available blocks. The third (3 · B,) has the row of the
-    first available block of each kind, or an arbitrary row if there is none. The fourth (n,) has the rows of the other objects. The last
-    three (p,) describe the pairs of other objects in a scene: the first object, the second object, and the number touching + 2 · glued.
+    The first two (m,) have the row and the scene of each of m available blocks. The third (3 · B,) has, for each of B scenes, the row of
+    the first available block of each kind, or an arbitrary row if there is none. The fourth (n,) has the rows of the n other objects. The
+    last three (p,) describe the p pairs of other objects in the same scene: the first object and the second, as numbers from 0 to n - 1,
+    and the number touching + 2 · glued.
     """
     row = np.maximum(batch.nodes.cumsum().reshape(batch.nodes.shape) - 1, 0)
     first = (batch.available[:, None] & SLOTS_OF_KIND).argmax(axis=2)  # (B, 3): slots

@@ -21,8 +21,8 @@ NETWORKS: dict[str, type[QNet]] = {
 
 
 def make_qnet(config: NetConfig, schema: ReplaySchema, mask: Mask) -> QNet:
-    """Makes the network that a config describes. The initial weights are drawn from torch's global random generator. Raises ValueError,
-    with the known names, if there is no such network."""
+    """Makes the network that a config describes, for states in the format `schema`. The initial weights are drawn from torch's global
+    random generator. Raises ValueError, with the known names, if there is no such network."""
     name = config.network
     if name not in NETWORKS and not names_a_class(name):
         raise ValueError(f"there is no network {name!r}: choose {', '.join(NETWORKS)}, or name a class as my_module:MyNetwork")
