@@ -49,7 +49,7 @@ class Trajectory:
     rewards: tuple[float, ...]
     """L rewards, one for each placement."""
     explored: tuple[bool, ...]
-    """For each placement, whether it was chosen at random. Empty if unknown."""
+    """L flags: whether each placement was chosen at random. Empty if unknown."""
     agent: str = ""
     """The name of the agent."""
 
@@ -141,12 +141,12 @@ def _action(state: State, placement: Placement | None) -> tuple[int, ...]:
 
 
 def shard_path(folder: Path, number: int) -> Path:
-    """The path of a numbered file of episodes in a folder."""
+    """The path of the file with the number `number` in a folder of episodes."""
     return folder / f"{number:05d}.safetensors"
 
 
 class Dataset(TypedDict):
-    """The contents of `dataset.json`."""
+    """The contents of `dataset.json`, which describes a folder of recorded episodes."""
 
     format: int
     agents: list[str]
@@ -159,11 +159,12 @@ class Dataset(TypedDict):
     zero_on_hit: bool
     physics: int
     checksums: list[str | None]
-    """The checksum of each file; None if the file is not recorded yet."""
+    """The checksum of each file of episodes, by its number; None if the file is not recorded yet."""
 
 
 def read_dataset(folder: Path) -> Dataset:
-    """Reads `dataset.json`. Raises ValueError if the folder holds no recorded episodes, or episodes in a different format."""
+    """Reads `dataset.json` of a folder. Raises ValueError if the file is missing, damaged or not valid, or if it describes another version
+    of the format."""
     path = folder / DATASET
     data = read_json(path, dict[str, Any])
     version = data.get("format")
@@ -176,8 +177,8 @@ def read_dataset(folder: Path) -> Dataset:
 
 
 def read_shard(folder: Path, number: int, checksum: str | None) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Reads one file of episodes, as arrays and texts by name. Raises ValueError if the file is missing or damaged, or if its checksum is
-    not `checksum`."""
+    """Reads the file of episodes with the number `number`. Returns its arrays and its texts, both by name. Raises ValueError if the file is
+    missing or damaged, or if its checksum is not `checksum`."""
     path = shard_path(folder, number)
     stated = read_header(path).checksum
     require(stated == checksum, f"{path} is damaged: its checksum is not the one in {DATASET}")

@@ -43,7 +43,8 @@ def layer_y(layer: int) -> float:
 
 
 def spread(rng: np.random.Generator, widths: Sequence[float], min_gap: float = 0.0) -> list[float]:
-    """x of the centres of objects with these widths, which lie side by side across the 14 m of the scene, with random gaps.
+    """Arranges objects with these `widths` side by side across the 14 m of the scene, with random gaps. Returns x of their centres. All
+    lengths are in metres.
 
     The free length is split into gaps, including one at each end, in proportion to independent U(0, 1) draws. The draws are repeated until
     every gap between two objects is at least `min_gap`.
@@ -62,15 +63,16 @@ def spread(rng: np.random.Generator, widths: Sequence[float], min_gap: float = 0
 def obstacle_layer(
     rng: np.random.Generator, layer: int, count: tuple[int, int], width: tuple[float, float], min_gap: float = 0.0
 ) -> list[tuple[float, float, float, float]]:
-    """One layer of obstacles as (x, y, width, height). Their number is uniform in the range `count`, both ends included. Their widths are
-    uniform in the range `width`."""
+    """Draws the obstacles of the layer number `layer`. Returns (x, y, width, height) for each, in metres. Their number is uniform in the
+    range `count`, both ends included. Their widths are uniform in the range `width`. The gaps between them are at least `min_gap`
+    metres."""
     n = int(rng.integers(count[0], count[1] + 1))
     widths = rng.uniform(*width, size=n).tolist()
     return [(x, layer_y(layer), w, OBSTACLE_HEIGHT) for x, w in zip(spread(rng, widths, min_gap), widths, strict=True)]
 
 
 class Progress(NamedTuple):
-    """The parts of a task that are done in a scene, for display."""
+    """What is done of a task in a scene, for display."""
 
     done: tuple[bool, ...] = ()
     """For each target, in row order, whether it is done; empty if the task has none."""
@@ -90,7 +92,7 @@ class Task(ABC):
     levels: ClassVar[tuple[int, ...]]
     """The levels of the curriculum, easiest first. The last level is also called "hardest"."""
     mix: ClassVar[tuple[float, ...]]
-    """Probability of each level in the training mix "all"."""
+    """Probability of each of `levels` in the training mix "all", in the same order."""
     generalisation: ClassVar[tuple[str, ...]] = ()
     """Named levels outside the curriculum, for testing only."""
     sticky_cost: ClassVar[float]
@@ -101,7 +103,7 @@ class Task(ABC):
     """For a curriculum by performance. An episode is good if it earns at least this fraction of its highest possible reward. A group
     of scenes passes if at least this fraction of its recent episodes is good."""
     grid: ClassVar[tuple[int, int]] = (8, 64)
-    """Heights and widths of the discrete absolute action space that the paper found best."""
+    """Number of rows and of columns of the grid of the discrete absolute action space: the numbers that the paper found best."""
 
     @abstractmethod
     def generate(self, rng: np.random.Generator, level: Level) -> Scene:
@@ -116,10 +118,11 @@ class Task(ABC):
         """Upper bound of the score in this scene. In some scenes no builder can reach it."""
 
     def group(self, scene: Scene) -> dict[str, int | str]:
-        """The group of a scene, before its first placement. In a curriculum by performance, each group must be passed separately.
+        """The group to which a scene belongs, as names and values. Two scenes are of the same group if the results are equal. In a
+        curriculum by performance, each group must be passed separately. `scene` must be a scene before the first placement.
 
-        As in the paper, the scenes of a group agree in four numbers: the number of targets, the number of obstacles, the layer of the
-        highest target and the layer of the highest obstacle. A layer is −1 if there is no such object.
+        As in the paper, there are four values: the number of targets, the number of obstacles, the layer of the highest target and the
+        layer of the highest obstacle. A layer is −1 if there is no such object.
         """
         found: dict[str, int | str] = {}
         for name, role in (("target", Role.TARGET), ("obstacle", Role.OBSTACLE)):
@@ -129,7 +132,7 @@ class Task(ABC):
         return found
 
     def progress(self, scene: Scene) -> Progress:
-        """The progress to mark in a picture of the scene; nothing by default."""
+        """What a picture of the scene should mark as done; nothing by default."""
         return Progress()
 
     def complete(self, scene: Scene, score: float) -> bool:
