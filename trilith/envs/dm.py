@@ -53,7 +53,7 @@ class DmConstruction(dm_env.Environment):  # type: ignore[misc]
         self._nodes, self._edges = n, n * (n - 1)
 
     def reset(self) -> dm_env.TimeStep:
-        """Returns the first step of an episode. The seed applies to the first episode only."""
+        """Starts an episode and returns its first step. The seed that the constructor got applies to the first episode only."""
         observation, _ = self.env.reset(seed=self._seed)
         self._seed, self._over = None, False
         return dm_env.restart(self._observation(observation))

@@ -14,11 +14,12 @@ from trilith.world.scene import SLOTS
 
 
 class FlatActions(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """An environment whose action is one integer. It numbers all combinations of the parts of a discrete action, in which the last part,
+    """An environment whose action is one integer. The integers number all combinations of the parts of a discrete action; the last part,
     sticky, varies fastest. With discrete relative actions the parts are block, reference, offset and sticky.
 
     The block is given by its slot, from 0 to 6. A slot is also the row of its block in the scene. `action_masks()` and
-    `info["action_mask"]` say which integers are legal. Raises ValueError if `env` is no trilith environment with discrete actions.
+    `info["action_mask"]` say which integers are legal. The constructor raises ValueError if `env` is no trilith environment with discrete
+    actions.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
@@ -54,7 +55,7 @@ def flat_env(task: str, **arguments: Any) -> FlatActions:
     """Makes the environment of a task with a `Box` observation space and a `Discrete` action space. It is registered as
     `trilith/<Title>Flat-v0`.
 
-    The observation is `objects` of `ConstructionEnv`, flattened: all objects, the mask of real rows, and for every pair of objects whether
-    they touch and whether they are glued. `arguments` are those of `ConstructionEnv`, except `observation`.
+    The observation is `objects` of `ConstructionEnv` as one vector: all objects, the mask of real rows, and for every pair of objects
+    whether they touch and whether they are glued. `arguments` are those of `ConstructionEnv`, except `observation`.
     """
     return FlatActions(gymnasium.wrappers.FlattenObservation(ConstructionEnv(task, observation="objects", **arguments)))

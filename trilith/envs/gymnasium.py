@@ -22,7 +22,7 @@ from trilith.world.scene import FLOOR_SIZE, SLOTS, Role, Scene
 from trilith.world.tasks import Level, Task, get_task
 
 FURTHEST, FASTEST = 1e6, 1e4
-"""Bounds of positions (m) and velocities (m/s, rad/s) in the spaces.
+"""Bounds of positions (m) and of velocities (m/s, rad/s) in the observation spaces.
 
 They are far larger than needed: the engine caps speed at 400 m/s, and a block that falls off the floor comes to rest on the ground below.
 """
@@ -133,9 +133,9 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
 
     @property
     def state(self) -> State:
-        """The current state of the episode. It never changes, so you can keep it and assign it later to return to it.
+        """The current state of the episode. A `State` is immutable: you can keep it, and assign it to this attribute later to return to it.
 
-        Raises ValueError on assignment if the state is of another task, or if its episode may need more objects than the spaces hold.
+        Assignment raises ValueError if the state is of another task, or if its episode may need more objects than the spaces hold.
         """
         if self._state is None:
             raise gymnasium.error.ResetNeeded("this environment has no state yet: call reset first")
@@ -178,7 +178,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         return self._observe(), reward, self._state.ended is not None, False, self._info()
 
     def render(self) -> NDArray[np.uint8] | None:
-        """A picture (640, 640, 3) of the scene, if `render_mode` is "rgb_array"."""
+        """A picture (640, 640, 3) of the scene if `render_mode` is "rgb_array", else None with a warning."""
         if self.render_mode is None:
             gymnasium.logger.warn('render() draws nothing without a render mode: make the environment with render_mode="rgb_array"')
             return None

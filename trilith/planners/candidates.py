@@ -28,8 +28,8 @@ mean width of the two."""
 
 @dataclass(frozen=True, eq=False)
 class Options:
-    """The K placements that are possible in a scene, called options: every legal discrete relative action without glue. Entry k of every
-    array describes option k. All lengths are in metres. Of several available blocks of equal width only the first is used, because they are
+    """K placements that are possible in a scene, called options: the legal discrete relative actions, without glue. Entry k of every array
+    describes option k. All lengths are in metres. Of several available blocks of equal width only the first is used, because they are
     interchangeable."""
 
     scene: Scene

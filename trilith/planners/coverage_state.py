@@ -43,11 +43,11 @@ class CoverageState:
         self.taken: Bools = np.array(
             [((begin[layer == n, None] < CELL_X) & (end[layer == n, None] > CELL_X)).any(axis=0) for n in self.layers]
         )
-        """(layers, cells): for each layer with obstacles, whether there is an obstacle in each cell."""
+        """(layers, cells): for each layer with obstacles, whether each cell has an obstacle."""
         over = [scene.pose[blocks, 1] >= layer_y(n) - BLOCK_HEIGHT / 4 for n in self.layers]
         hidden = [((self.left[o, None] <= CELL_X) & (self.right[o, None] >= CELL_X)).any(axis=0) for o in over]
         self.bare: Bools = self.taken & ~np.array(hidden, dtype=bool).reshape(self.taken.shape)
-        """(layers, cells): for each layer with obstacles, whether there is an obstacle in each cell that no block covers."""
+        """(layers, cells): for each layer with obstacles, whether each cell has an obstacle that no block covers."""
         o = self.options
         self.first, self.last = (np.searchsorted(CELL_X, o.x + side * o.width / 2) for side in (-1, 1))
         """Two arrays (K,), with an entry for each of K options: the cells from `first` up to but not including `last` lie in the width of
@@ -55,11 +55,11 @@ class CoverageState:
         self.over: Bools = o.layer[:, None] > np.array(self.layers)
         """(K, layers): for each of K options and each layer with obstacles, whether the block comes to rest above the layer."""
         self.gain = self.covers(self.bare)
-        """(K,): for each of K options, the length of obstacles that it would cover and that no block covers yet, in metres."""
+        """(K,): for each of K options, how much uncovered length of obstacles its block would cover, in metres."""
 
     def covers(self, bare: Bools) -> Floats:
-        """(K,): for each of K options, the length that it would cover of the obstacles in the cells of the mask `bare` (layers, cells), in
-        metres."""
+        """(K,): for each of K options, the length that its block would cover, in metres. Only the cells that are True in `bare` (layers,
+        cells) count."""
         upto = running(bare)
         return np.where(self.over, (upto[:, self.last] - upto[:, self.first]).T, 0.0).sum(axis=1)
 

@@ -16,9 +16,9 @@ support."""
 SUPPORT_GAIN = 0.5
 """Value of a block that will support another one over an obstacle, in metres of covered length."""
 MIN_GAIN = 0.03
-"""A block is not placed if it gains less than this many metres."""
+"""A block is not placed if it gains less than this many metres of covered length. A support counts as SUPPORT_GAIN."""
 PLACEMENT_TRIES = 12
-"""Maximum number of placements that the planner simulates in one scene. If all fail, its attempt ends there."""
+"""Maximum number of placements that an attempt of the planner simulates in one scene. If all fail, the attempt ends there."""
 COVERING_PLANS = 20
 """Maximum number of attempts of the planner. Each builds one sequence of placements, from the state in which planning starts."""
 SCORE_NOISE = 0.15

@@ -22,7 +22,7 @@ from trilith.world.tasks import get_task
 
 GLUE_COST = get_task("covering_hard").sticky_cost
 TIPS_BELOW = 0.03
-"""A block tips over unless it is glued, if its middle lies less than this many metres inside its range of support."""
+"""A block is assumed to tip over without glue if its middle lies less than this many metres inside its range of support."""
 STEADY_MARGIN = 0.12
 """Safety margin of the script in metres: every load of a pile must lie at least this far inside its supports. Without a margin the script
 earns about 0.5 less reward, because some piles that are stable by this estimate fall in the simulator."""
@@ -35,7 +35,7 @@ PROSPECT_WEIGHT = 0.8
 PROSPECT_DISCOUNT = 0.9
 """In the estimate of the reward that can still be earned, the gain of each further block is multiplied by this factor once more."""
 MIN_PROSPECT = 0.1
-"""A block is not placed if it gains less than this many metres."""
+"""Least gain, in units of reward, for which the script places a block. Smaller gains do not count as prospects either."""
 COMPARED_PLACEMENTS = 12
 """Maximum number of placements that the script compares by the reward that could be earned after them."""
 BEAM_WIDTH = 40
@@ -43,8 +43,8 @@ BEAM_WIDTH = 40
 ROUND_SIMULATIONS = 110
 """Maximum number of placements that the beam search simulates in each round."""
 BEAM_CHILDREN = 10
-"""Maximum number of placements that the beam search considers in one scene. It considers more if the beam holds so few scenes that
-`ROUND_SIMULATIONS`, divided among them, gives more."""
+"""The beam search considers this many of the most promising placements in one scene, or ROUND_SIMULATIONS divided by the number of scenes
+in the beam, if that is more."""
 CELL_APART = 0.4
 """Width of a cell of x, in metres. Placements are similar if they agree in block width, layer, cell and glue. Of similar placements, only
 the most promising is considered."""
@@ -77,7 +77,7 @@ def script(scene: Scene) -> Placement | None:
 @plans("covering_hard")
 def plan(state: State) -> list[Placement]:
     """The best sequence of placements that a beam search finds; empty if none gains anything. The beam is a list of scenes. Each round of
-    the search simulates the most promising placements in all scenes of the beam, and makes the best scenes that result the next beam."""
+    the search simulates the most promising placements in all scenes of the beam. The best scenes that result are the next beam."""
     best: list[Placement] = []
     most = state.total
     beam = [_Node(state, [], CoverageState(state.scene))]
@@ -179,11 +179,11 @@ def prospect(view: CoverageState) -> float:
 
 
 def _columns(view: CoverageState, bare: Bools) -> list[tuple[float, float, int, float, int]]:
-    """Lists the columns of blocks that must be built before uncovered stretches of obstacles can be covered: one at each end of a stretch.
-    `bare` (layers, cells) is True where an obstacle is uncovered.
+    """Lists the columns of blocks that are needed to cover uncovered stretches of obstacles: one at each end of a stretch. `bare` (layers,
+    cells) is True where an obstacle is uncovered.
 
-    A column is (x of its left side, x of its right side, needed height, half the length of the stretch, present height). Heights are in
-    layers, lengths in metres.
+    A column is (x of its left side, x of its right side, needed height, half the length of the stretch, height built so far). Heights are
+    in layers, lengths in metres.
     """
     columns = []
     for n, cells in zip(view.layers, bare, strict=True):
@@ -201,7 +201,8 @@ def _begun(view: CoverageState, bare: Bools) -> float:
 
 
 def _raised(view: CoverageState) -> Floats:
-    """(K,): for each of K options, the amount by which it would increase the result of `_begun`, times BEGUN_VALUE."""
+    """(K,): for each of K options, the value of what its block adds to the columns that later covers need: the increase of the result of
+    `_begun`, times BEGUN_VALUE."""
     o = view.options
     left, right, layer = o.x - o.width / 2, o.x + o.width / 2, o.layer
     value = np.zeros(len(o))

@@ -16,7 +16,7 @@ from trilith.world.tasks.silhouette import filled
 from trilith.world.tasks.task import SPACING
 
 MIDDLE = OFFSETS // 2
-"""The offset that puts a block exactly into a target."""
+"""Index of the horizontal offset with which a block lies exactly in the middle of its target."""
 LAYER_SLACK = 0.15
 """Two surfaces belong to the same layer if their heights differ by less than this many metres."""
 LEAST_BALANCE = 0.02

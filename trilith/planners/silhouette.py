@@ -17,7 +17,7 @@ from trilith.world.scene import BLOCK_HEIGHT, SLOTS, Ints, Placement, Role, Scen
 from trilith.world.tasks.silhouette import SAME, filled
 
 MIDDLE_OFFSET = OFFSETS // 2
-"""The offset that puts a block exactly into a target."""
+"""Index of the horizontal offset with which a block lies exactly in the middle of its target."""
 PILE_MARGIN = 0.02
 """Safety margin of the script in metres: every load of a pile must lie at least this far inside its range of support."""
 PILE_SLACK = 0.1

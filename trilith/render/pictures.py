@@ -295,7 +295,7 @@ def film(frames: Iterable[Picture], path: str | Path, fps: float = FPS) -> None:
 
 
 _OWN_PALETTES = "split[a][b];[a]palettegen=stats_mode=single:reserve_transparent=0[p];[b][p]paletteuse=new=1:dither=none"
-"""Each frame has its own palette, so the encoder need not read ahead. There is no dithering, because it flickers."""
+"""Filter for .gif films. Each frame has its own palette, so the encoder need not read ahead. There is no dithering, because it flickers."""
 _ENCODERS: dict[str, dict[str, Any]] = {
     # No transparent pixels: they save little here, and some readers would then return frames with a fourth channel.
     ".gif": {

@@ -39,7 +39,7 @@ def ring(outer: Window, inner: Window) -> Window:
 
 
 def to_bytes(canvas: NDArray[np.float32]) -> Picture:
-    """The picture of a canvas (height, width, 3) with colours in [0, 1]. The canvas is overwritten."""
+    """Converts a canvas (height, width, 3) with colours in [0, 1] to a picture. The canvas is overwritten."""
     canvas *= 255
     canvas += 0.5
     return canvas.astype(np.uint8)

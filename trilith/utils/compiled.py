@@ -69,8 +69,8 @@ class _Compilation(event.Listener):
     """
 
     announced = multiprocessing.parent_process() is not None or not (sys.stderr and sys.stderr.isatty())
-    """Whether no further note is printed. True from the start in worker processes, because each of them would print the same note, and
-    where standard error is not a terminal."""
+    """True if the note about the first compilation must not be printed, or not again. It is True from the start in worker processes,
+    because each of them would print the same note, and where standard error is not a terminal."""
     depth = 0
     """Number of functions that are being compiled now. It exceeds 1 while a function is compiled because another one calls it."""
     collects = True
@@ -97,8 +97,8 @@ event.register("numba:compile", compilation)
 
 
 class _ByContent(IndexDataCacheFile):
-    """A cache of the machine code of one function. It becomes invalid if the file of the function changes, the file of a compiled function
-    that it calls, or the value of a global constant that one of them uses.
+    """A cache of the machine code of one function. It becomes invalid if one of these changes: the source file of the function, the
+    source file of a compiled function that it calls, or the value of a global constant that one of these functions uses.
 
     numba's own cache compares only the modification time and the size of one file, the one that defines the function. But the machine code
     also contains functions and constants from other files.

@@ -12,15 +12,16 @@ from trilith.utils.files import prefix_errors, typed
 
 
 def check_least(config: Any, **least: int) -> None:
-    """Checks the fields of a config that `least` names. Raises ValueError if a value is below the bound given there, infinite or NaN. None
-    is allowed."""
+    """Raises ValueError if a field of `config` is below its lower bound, infinite or NaN. `least` gives the lower bounds, by the names of
+    the fields to check. The value None is allowed."""
     for name, lowest in least.items():
         value = getattr(config, name)
         require(value is None or lowest <= value < float("inf"), f"{name} {value}: must be {lowest} or more")
 
 
 def check_most(config: Any, **most: int) -> None:
-    """Checks the fields of a config that `most` names. Raises ValueError if a value is above the bound given there."""
+    """Raises ValueError if a field of `config` is above its upper bound. `most` gives the upper bounds, by the names of the fields to
+    check."""
     for name, highest in most.items():
         require(getattr(config, name) <= highest, f"{name} {getattr(config, name)}: must be {highest} or less")
 

@@ -31,8 +31,8 @@ _AVAILABLE, _TARGET = int(Role.AVAILABLE), int(Role.TARGET)
 
 
 def offset(i: Any, n: int, reference: Any, block: Any) -> Any:
-    """The i-th of n offsets along one axis, in metres: the signed distance from the centre of an object of length `reference` to the centre
-    of a block of length `block`."""
+    """The i-th of n offsets along one axis (i from 0), in metres: the signed distance from the centre of an object of length `reference` to
+    the centre of a block of length `block`."""
     return outermost(n, reference, block) * share(i, n)
 
 
@@ -125,7 +125,7 @@ class Continuous(Codec):
 
     dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float32)
     signs: ClassVar[tuple[int, ...]]
-    """For each number of an action, 1 or -1: its factor in the mirrored scene."""
+    """For each number of an action, 1 or -1: the factor that converts it to the mirror image of the scene."""
 
     def space(self, objects: int) -> Space:
         return Space((-1.0,) * self.length, (1.0,) * self.length, whole=False)

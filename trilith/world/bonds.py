@@ -36,8 +36,11 @@ def meet(pose: Floats, size: Floats, role: Ints, sticky: Bools, glue: Ints) -> t
 
 @compiled
 def bond(pose: Floats, size: Floats, role: Ints, sticky: Bools, contact: Ints, glue: Ints, frame: Floats, new: int) -> tuple[Ints, Floats]:
-    """Returns copies of `glue` (G, 2) and `frame` (G, 5), which are `glue` and `glue_frame` of a scene, with new bonds at the end. The new
-    bonds are the pairs of `contact` (C, 2) that `_joins` accepts, in the same order. `new` is their number."""
+    """Returns copies of `glue` (G, 2) and `frame` (G, 5), which are `glue` and `glue_frame` of a scene, with new bonds at the end.
+
+    The new bonds are those pairs of `contact` (C, 2) that are not in `glue`, have a sticky object and have no obstacle, in the same order.
+    `new` is their number. `pose`, `size`, `role` and `sticky` are the arrays of the scene.
+    """
     pairs, frames = np.empty((len(glue) + new, 2), dtype=np.int64), np.empty((len(glue) + new, 5))
     count = len(glue)
     for g in range(count):

@@ -25,9 +25,9 @@ Reason = Literal[
     "max_steps",
     "bad_simulation",
 ]
-"""Why an episode ended. In this order: the chosen block is not available; the edge is invalid; the agent stopped; the block would overlap
-something solid; a block touched an obstacle; the task is complete; the step limit is reached, or no block is left; the simulation gave a
-number that is not finite."""
+"""Why an episode ended. The values mean, in this order: the chosen block is not available; the edge is invalid; the agent stopped; the
+block would overlap something solid; a block touched an obstacle; the task is complete; the step limit is reached, or no block is left; the
+simulation gave a number that is not finite."""
 _AVAILABLE = int(Role.AVAILABLE)
 REASONS: tuple[Reason, ...] = get_args(Reason)
 

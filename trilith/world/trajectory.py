@@ -32,7 +32,7 @@ DATASET = "dataset.json"
 STOPPED = -2
 """Stored as the slot if the agent stopped instead of placing a block. The slot -1 stands for an invalid edge."""
 CODEC = DiscreteRelative()
-"""Placements are also stored as actions of this action space, which the paper's main agents use."""
+"""The action space of the paper's main agents. The action nearest to each placement is stored beside the placement."""
 NO_EDGE = (FLOOR, FLOOR, 0, 0)
 """The action that is stored for an invalid edge, or if the agent stopped. No valid action has this value, because an edge never starts at
 the floor."""

@@ -139,16 +139,18 @@ def _death(error: BaseException) -> str:
 
 
 def prepare(make: bytes) -> tuple[Any, Failure | None]:
-    """Called on a worker's node: makes the function with which the worker does jobs. `make`, pickled, returns the plain function. The
-    result is the pair (function, None), or (None, failure) if `make` raises an exception. The function returns bytes, see
-    `_do_printing`."""
+    """Called on a worker's node: unpickles `make` and calls it, to make the function with which the worker does jobs. Returns the pair
+    (function, None), or (None, failure) if this raises an exception.
+
+    The function takes a job and the data that jobs share. It returns the result, the failure and what the job printed, pickled.
+    """
     limit_threads(1)
     return attempt(lambda: partial(_do_printing, pickle.loads(make)()))
 
 
 def _do_printing(work: Work, job: Any, shared: Any) -> bytes:
-    """Does a job. Returns its result, its failure and the last lines that it printed, pickled as one tuple. One of result and failure is
-    None.
+    """Does a job. Returns its result, its failure and the last lines that it printed, pickled as one tuple. The
+    failure is None if the job succeeded.
 
     Pickled bytes are copied out of Ray's object store when they are received. Plain arrays would keep the store's memory in use.
     """
@@ -159,11 +161,11 @@ def _do_printing(work: Work, job: Any, shared: Any) -> bytes:
 
 
 def _worker_class(ray: Any) -> type:
-    """Makes the class of the Ray actors. Ray sends the code of this class to the nodes. So even a node with another version of the package,
-    or without the package, can report what it has."""
+    """Makes the class of the Ray actors. Ray sends the code of this class to the nodes. So a node can report its version of the package
+    even if it has another version than this process, or does not have the package."""
 
     class RemoteWorker:
-        """A worker on a node. `make` is pickled, and returns the function for jobs."""
+        """A worker on a node. `make` is a pickled function, which returns the function that does jobs."""
 
         def __init__(self, make: bytes) -> None:
             self.make, self.work = make, None

@@ -185,5 +185,5 @@ def _around(centre: Floats, half: Floats, pixels: int, align: int) -> Iterator[t
 
 _LINE = np.linspace(-1, 1, PIXELS, dtype=np.float32)
 COORDINATES: Float32 = np.stack(np.meshgrid(_LINE, _LINE[::-1]), axis=-1)
-COORDINATES.flags.writeable = False
 """(64, 64, 2): the coordinates x, which increases to the right, and y, which increases upwards, from -1 to 1."""
+COORDINATES.flags.writeable = False

@@ -20,7 +20,7 @@ MIN_GAP = 1.4
 
 
 class _Row(NamedTuple):
-    """One row of the table of levels."""
+    """The properties of the scenes of one level: a row of the table of levels."""
 
     obstacle_layers: tuple[int, ...]
     obstacles: tuple[int, int]

@@ -97,7 +97,7 @@ class CoveringHard(_Shelter):
 
     ## Levels
     Level d, 0 or 1, has 1–2 obstacles, 0.7 to 3.5 m wide, in each of the layers 0 … d. The training mix has two scenes of
-    level 0 for each scene of level 1, which gives the paper's mean of 4.2.
+    level 0 for each scene of level 1. The mean length of the obstacles of a scene is then 4.2 m, as in the paper.
     """
 
     name = "covering_hard"

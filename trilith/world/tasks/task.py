@@ -77,7 +77,7 @@ class Progress(NamedTuple):
     done: tuple[bool, ...] = ()
     """For each target, in row order, whether it is done; empty if the task has none."""
     covered: tuple[tuple[float, float, float], ...] = ()
-    """(left x, right x, y) of each covered interval on the top of an obstacle; empty in other tasks."""
+    """(left x, right x, y) of each covered interval on the top of an obstacle, in metres; empty if covering is not the task."""
 
 
 class Task(ABC):
@@ -96,7 +96,7 @@ class Task(ABC):
     generalisation: ClassVar[tuple[str, ...]] = ()
     """Named levels outside the curriculum, for testing only."""
     sticky_cost: ClassVar[float]
-    """Cost of a sticky block."""
+    """How much the reward is reduced by each sticky block."""
     keeps_supply: ClassVar[bool] = True
     """Whether a used block stays available."""
     pass_mark: ClassVar[float] = 0.5
@@ -148,8 +148,8 @@ class Task(ABC):
         """Maximum number of rows of a scene of this level, at the end of its longest episode."""
 
     def check_level(self, level: Level) -> Level:
-        """Returns `level`, with "hardest" replaced by the last level. Raises ValueError, with the known levels, if the task has no such
-        level."""
+        """Returns `level` in the form in which the task lists it: "hardest" becomes the number of the last level, "3" becomes 3. Raises
+        ValueError, with the known levels, if the task has no such level."""
         if level == "hardest":
             return self.levels[-1]
         if isinstance(level, str) and level.isdecimal():
@@ -167,7 +167,7 @@ class Task(ABC):
         return self.check_level(level)
 
     def objects_for(self, level: Level) -> int:
-        """`max_objects` of a level or, for "all", the maximum over the levels of the mix."""
+        """Maximum number of rows of a scene of this level or, if `level` is "all", of any level of the training mix."""
         return max(self.max_objects(each) for each in (self.levels if level == "all" else (self.check_level(level),)))
 
 
