@@ -22,8 +22,8 @@ from trilith.world.tasks.task import SPACING
 CODEC = DiscreteRelative()
 """The action space of all scripts and planners: the paper's discrete relative actions with 15 offsets."""
 GRID = CODEC.grid(2.0, 0.0)
-"""(15,): the horizontal distances at which a block can be placed from the centre of another object, negative to the left, in units of the
-mean width of the two."""
+"""(15,): the horizontal offsets at which a block can be placed on another object, ascending. An offset is the distance between the two
+centres, negative to the left, divided by the mean width of the two."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +34,8 @@ class Options:
 
     scene: Scene
     edge: Ints
-    """(K, 3): for each of K options, the row of the available block in the scene, the row of the object relative to which it is placed, and
-    the index of the offset."""
+    """(K, 3): three integers for each of K options: the row of the available block, the row of the object relative to which it is placed,
+    and the index of the offset."""
     x: Floats
     """(K,): for each of K options, x of the block's centre in metres."""
     width: Floats

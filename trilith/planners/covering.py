@@ -72,8 +72,8 @@ def _ranked(view: CoverageState, balance: float, rng: np.random.Generator | None
     """The indices of the options (possible placements) to try, in this order: lower layers first, and within a layer the highest score
     first. With `rng`, random noise is added to the scores.
 
-    Left out are options whose fall comes too close to an obstacle, those that gain too little, and those whose block has its middle less
-    than `balance` metres inside its range of support.
+    An option must meet three conditions: its block falls past obstacles at a safe distance, gains more than MIN_GAIN, and comes to rest
+    with its middle at least `balance` metres inside its range of support.
     """
     o = view.options
     gain = view.gain + SUPPORT_GAIN * view.supports()

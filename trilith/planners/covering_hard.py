@@ -25,7 +25,7 @@ TIPS_BELOW = 0.03
 """A block is assumed to tip over without glue if its middle lies less than this many metres inside its range of support."""
 STEADY_MARGIN = 0.12
 """Safety margin of the script in metres: every load of a pile must lie at least this far inside its supports. Without a margin the script
-earns about 0.5 less reward, because some piles that are stable by this estimate fall in the simulator."""
+earns about 0.5 less reward, because it builds some piles that fall in the simulator."""
 HANGING_OVERLAP = 0.3
 """Assumed horizontal overlap, in metres, of two consecutive blocks of a chain that overhangs to one side, held by glue."""
 BEGUN_VALUE = 0.5
@@ -33,9 +33,11 @@ BEGUN_VALUE = 0.5
 PROSPECT_WEIGHT = 0.8
 """Weight of a scene's prospects (the estimated reward that can still be earned) relative to the reward so far."""
 PROSPECT_DISCOUNT = 0.9
-"""In the estimate of the reward that can still be earned, the gain of each further block is multiplied by this factor once more."""
+"""Discount factor in the estimate of the reward that can still be earned. The gain of the first block counts fully, that of the second is
+multiplied by this factor, that of the third by its square, and so on."""
 MIN_PROSPECT = 0.1
-"""Least gain, in units of reward, for which the script places a block. Smaller gains do not count as prospects either."""
+"""Least gain, in units of reward, for which the script places a block. The estimate of the reward that can still be earned leaves out
+smaller gains."""
 COMPARED_PLACEMENTS = 12
 """Maximum number of placements that the script compares by the reward that could be earned after them."""
 BEAM_WIDTH = 40
@@ -49,8 +51,8 @@ CELL_APART = 0.4
 """Width of a cell of x, in metres. Placements are similar if they agree in block width, layer, cell and glue. Of similar placements, only
 the most promising is considered."""
 BEAM_SLACK = 0.05
-"""Tolerance in metres of the estimate whether a pile stands. The estimate is a little stricter than the simulator, so a placement is
-simulated even if a load lies up to this far outside its supports."""
+"""The planner simulates a placement only if it estimates that the blocks will stand. The estimate is a little stricter than the simulator,
+so it lets a load lie up to this many metres outside its supports."""
 
 
 class _Node(NamedTuple):
@@ -130,10 +132,12 @@ def _ranked(view: CoverageState) -> list[tuple[float, int, bool]]:
 
 def prospect(view: CoverageState) -> float:
     """Estimates the reward that can still be earned if nothing falls. Imagined blocks are added one after another, each time the one that
-    gains most. A block gains what it covers minus the cost of glue if it needs glue; later gains count less.
+    gains most. The gain of a block is the length that it newly covers, minus the cost of glue if it would tip over without. Later gains
+    count less.
 
-    Each block is put where a legal placement of the present scene would come to rest, or onto the end of an imagined block, from which it
-    sticks out to the side. If blocks remain, a small value is added for columns that could support later covers.
+    An imagined block is put in one of two kinds of place: where a legal placement of the present scene would come to rest, or on top of the
+    end of an imagined block, so that it sticks out to the side. If blocks remain at the end, a small value is added for columns that could
+    support later covers.
     """
     o = view.options
     layer, tips_over = o.layer, (o.balance < TIPS_BELOW) & ~o.held
@@ -195,8 +199,8 @@ def _columns(view: CoverageState, bare: Bools) -> list[tuple[float, float, int, 
 
 
 def _begun(view: CoverageState, bare: Bools) -> float:
-    """The sum of the lengths of all uncovered stretches of obstacles, in metres, each multiplied by the fraction of its two columns (see
-    `_columns`) that is already built. `bare` (layers, cells) is True where an obstacle is uncovered."""
+    """Adds up the lengths of all uncovered stretches of obstacles, in metres. Each length is first multiplied by the fraction of the
+    stretch's two columns (see `_columns`) that is already built. `bare` (layers, cells) is True where an obstacle is uncovered."""
     return sum(length * now / wanted for _, _, wanted, length, now in _columns(view, bare))
 
 

@@ -21,8 +21,8 @@ MIDDLE_OFFSET = OFFSETS // 2
 PILE_MARGIN = 0.02
 """Safety margin of the script in metres: every load of a pile must lie at least this far inside its range of support."""
 PILE_SLACK = 0.1
-"""Tolerance in metres of the estimate whether a pile stands. The estimate is a little stricter than the simulator, so a placement is
-simulated even if a load lies up to this far outside its supports."""
+"""The planner simulates a placement only if it estimates that the blocks will stand. The estimate is a little stricter than the simulator,
+so it lets a load lie up to this many metres outside its supports."""
 MAX_SHIFT = 0.08
 """Maximum horizontal shift of a block relative to its target, as a fraction of its width. A target counts as filled at 90 % overlap. A
 shift of a tenth would be too far, because some overlap is also lost in height."""
@@ -64,15 +64,15 @@ def plan(state: State) -> list[Placement]:
 
 
 def _search(state: State, best: list[Placement], most: float, shifted: bool, budget: int) -> tuple[list[Placement], float]:
-    """A* search for a sequence of placements that earns more than `best`. Returns the best sequence found, or `best`, and its sum of
-    rewards.
+    """A* search for a sequence of placements that earns more than `best`. Returns the best such sequence, or `best` if it finds none, and
+    the sum of rewards at its end.
 
     Each unfilled target can add at most 1 to the sum. States from which the sum cannot exceed the highest found so far are not expanded.
 
     Args:
         state: where the search starts.
-        best: the best sequence of placements that is already known.
-        most: the sum of rewards of the episode after `best`.
+        best: the best sequence of placements from `state` that is already known.
+        most: the sum of rewards at the end of `best`.
         shifted: whether blocks may also be placed beside the middle of their targets.
         budget: approximate maximum number of placements that are simulated.
     """

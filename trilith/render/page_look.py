@@ -1,5 +1,5 @@
-"""Draws a scene as the web page shows it in light mode. Obstacles have stripes, and sticky blocks have dots. Targets that are done and
-covered parts of obstacles are marked."""
+"""Draws a scene as the web page shows it in light mode. Obstacles have stripes, and sticky blocks have dots. Finished
+targets, and covered parts of obstacles, are marked."""
 
 from __future__ import annotations
 

@@ -225,7 +225,7 @@ def episode_frames(start: State, steps: Iterable[Step], pixels: int = PIXELS, by
     are two lines: the title with the builder `by`, and the step with its reward and the total.
 
     All frames have the same shape (height, width, 3). The width is `pixels`, and the height fits the highest block. Both are rounded to
-    even numbers, as video requires. Raises ValueError if `steps` were simulated without frames; `Recording.replay(record=True)` has them.
+    even numbers, as video requires. Raises ValueError if `steps` were not simulated with `record=True`.
     """
     pixels += pixels % 2
     steps = list(steps)
@@ -351,8 +351,8 @@ def _at(scene: Scene, pose: Floats) -> Scene:
 
 
 def _moving(frames: Floats) -> Floats:
-    """Shortens a fall. `frames` (T, N, 3) has the poses of N objects at T moments. Leaves out the moments with numbers that are not finite,
-    and the end of the fall, in which no object is further than `STILL` from its final pose."""
+    """Shortens a fall. `frames` (T, N, 3) has the poses of N objects at T moments. Leaves out moments with numbers that are not finite.
+    Also leaves out the end of the fall, when every object is within `STILL` of its final pose."""
     frames = frames[np.isfinite(frames).all(axis=(1, 2))]
     away = np.abs(frames - frames[-1:]).max(axis=(1, 2), initial=0) > STILL
     return frames[: len(away) - int(np.argmax(away[::-1]))] if away.any() else frames[:0]

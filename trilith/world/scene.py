@@ -36,7 +36,7 @@ FLOOR = SLOTS
 """Row of the floor."""
 FLOOR_SIZE = (28.0, 0.35)
 VIEW = (-8.0, 8.0, -3.0, 13.0)
-"""The area that an observation as an image shows, in metres: left, right, bottom, top."""
+"""The area that the observation `image` shows, in metres: left, right, bottom, top."""
 PLACE_X, PLACE_Y = (-7.5, 7.5), (0.0, 15.0)
 """The area where the centre of a new block may be, in metres. Placements outside are clipped to it."""
 

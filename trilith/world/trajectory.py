@@ -1,8 +1,8 @@
 """Episodes with all their states, as objects and as plain arrays in files. Learned models are trained on these files, and other libraries
 can read them.
 
-A folder of episodes contains numbered safetensors files, each with some episodes, and a file `dataset.json`, which describes the recording
-and holds the checksums of the other files. In a file the states of all episodes are concatenated, including the last state of each episode.
+A folder of episodes contains numbered safetensors files, each with some episodes. Its file `dataset.json` describes the recording and holds
+the checksums of the other files. In a file the states of all episodes are concatenated, including the last state of each episode.
 The objects of all states are concatenated too. So there is no padding, and every state is restored byte for byte.
 """
 

@@ -352,8 +352,8 @@ def do_all(pool: Pool, jobs: Sequence[Any]) -> Iterator[Any]:
     """Does jobs with a pool. Yields each result as soon as it is ready, in any order. Prints the pool's notes, and closes the pool at the
     end.
 
-    Raises ValueError if a job raises ValueError, exceeds its time limit, or too many workers die during it. Raises RuntimeError with the
-    traceback if a job raises any other exception.
+    Raises ValueError if a job raises ValueError, if it exceeds its time limit, or if too many workers die during it. Raises RuntimeError
+    with the traceback if a job raises any other exception.
     """
     with closing(pool):
         for job in jobs:

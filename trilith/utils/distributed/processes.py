@@ -61,8 +61,7 @@ def hold_interrupts() -> Iterator[None]:
 
 
 def limit_threads(count: int) -> None:
-    """Limits the number of threads with which this process computes to `count`. The limit holds for torch too, even if torch is loaded
-    later."""
+    """Sets the maximum number of threads for computations in this process. The limit holds for torch too, even if torch is loaded later."""
     os.environ["OMP_NUM_THREADS"] = str(count)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(count)

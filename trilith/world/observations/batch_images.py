@@ -161,8 +161,8 @@ def _windows(scenes: Scenes, pose: Floats, size: Floats, boxes: Ints, first: Int
     """Draws the windows of all V objects of `scenes` into `out` (Q, 4): red, green, blue and alpha of the Q pixels of all windows. `out`
     must be 0 at the start.
 
-    `pose` (V, 3) and `size` (V, 2) are those of the objects, `boxes` (V, 4) their windows, and `first` (V,) the index in `out` of the first
-    pixel of each window.
+    `pose` (V, 3), `size` (V, 2) and `boxes` (V, 4) are the poses, sizes and windows of the objects. `first` (V,) is the index in `out` of
+    the first pixel of each window.
     """
     canvas = np.empty((RENDER_PIXELS, RENDER_PIXELS, 3), dtype=np.float32)
     v = 0

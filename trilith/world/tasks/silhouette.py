@@ -22,8 +22,8 @@ SUPPORT = 0.9 * SMALL
 NEAR = 0.14
 """Metres: an obstacle above the floor needs a target in the layer below, with a horizontal gap between the two of at most this."""
 HEIGHT_BIAS = 1.75
-"""The probability of drawing a piece is proportional to this power of the number of its layer, counted from 1. This favours towers and
-inverted pyramids."""
+"""Targets and obstacles are drawn from the pieces of all layers. The probability of a piece is proportional to this power of the number of
+its layer, counted from 1. This favours towers and inverted pyramids."""
 MIN_OVERLAP = 0.9
 _TARGET = int(Role.TARGET)
 _WIDTHS = np.array([SMALL, MEDIUM, LARGE])
@@ -114,14 +114,15 @@ def _targets(scene: Scene) -> int:
 
 
 def filled(scene: Scene) -> Bools:
-    """Mask (T,): which of the T targets of a scene, in row order, have the right block in the right place."""
+    """Mask (T,): which of the T targets of a scene, in row order, are filled. A target is filled if the nearest horizontal block has its
+    size and overlaps more than 90 % of it."""
     return which_filled(scene.pose, scene.size, scene.rows(Role.BLOCK), scene.rows(Role.TARGET))
 
 
 @compiled
 def which_filled(pose: NDArray[np.floating[Any]], size: NDArray[np.floating[Any]], blocks: Ints, targets: Ints) -> Bools:
-    """Mask (T,): which of T targets have the right block in the right place. `blocks` (B,) and `targets` (T,) are rows of `pose` (N, 3) and
-    `size` (N, 2)."""
+    """Mask (T,): which of T targets are filled. A target is filled if the nearest horizontal block has its size and overlaps more than 90 %
+    of it. `blocks` (B,) and `targets` (T,) are rows of `pose` (N, 3) and `size` (N, 2)."""
     result = np.zeros(len(targets), dtype=np.bool_)
     for k, t in enumerate(targets):
         nearest = np.inf
