@@ -47,7 +47,7 @@ class FlatActions(gymnasium.Wrapper[Any, Any, Any, Any]):
         return np.array(np.unravel_index(int(action), self.sizes))
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Boolean mask of the legal actions, with an entry for each integer. All True if no action is legal."""
+        """Boolean mask of the legal actions: entry i says whether the action i is legal. All True if no action is legal."""
         return self.inner.legal_actions()[:SLOTS].reshape(-1)
 
 

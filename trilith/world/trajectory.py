@@ -136,7 +136,7 @@ def _placement(row: list[float]) -> Placement | None:
 
 
 def _action(state: State, placement: Placement | None) -> tuple[int, ...]:
-    """The discrete relative action nearest to a placement."""
+    """The discrete relative action nearest to a placement. It is `NO_EDGE` if the agent stopped (None) or chose an invalid edge."""
     return NO_EDGE if placement is None or placement == INVALID_EDGE else CODEC.encode(state.scene, placement)
 
 
