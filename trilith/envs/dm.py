@@ -36,7 +36,8 @@ Wrapper = Literal["discrete_relative", "continuous_absolute"]
 
 
 class DmConstruction(dm_env.Environment):  # type: ignore[misc]
-    """A construction task as a `dm_env` environment. `wrapper_type` selects one of two kinds of observation and action.
+    """A construction task as a `dm_env` environment. `wrapper_type` selects one of two kinds of observation and action. `task` and `level`
+    are as in `ConstructionEnv`.
 
     `discrete_relative`: the observation is a graph of all objects. An action has three numbers: `Index` (an edge of the graph), `x_action`
     (an offset) and `sticky`. The edge must join an available block and an object, in either direction. Any other edge ends the episode.
@@ -52,7 +53,7 @@ class DmConstruction(dm_env.Environment):  # type: ignore[misc]
         self._nodes, self._edges = n, n * (n - 1)
 
     def reset(self) -> dm_env.TimeStep:
-        """Returns the first step of an episode. The seed applies to the first episode only."""
+        """Starts an episode and returns its first step. The seed that the constructor got applies to the first episode only."""
         observation, _ = self.env.reset(seed=self._seed)
         self._seed, self._over = None, False
         return dm_env.restart(self._observation(observation))
@@ -73,8 +74,8 @@ class DmConstruction(dm_env.Environment):  # type: ignore[misc]
         return {name: specs.BoundedArray((), np.int32, 0, last, name) for name, last in most.items()}
 
     def observation_spec(self) -> Any:
-        """The spec of an image, or the spec of each array of a graph, by name. In a graph only the first `n_node` nodes and the first
-        `n_edge` edges are real; the rest is padding."""
+        """The spec of the image, or a dictionary with the spec of each array of the graph, by name. In a graph only the first `n_node`
+        nodes and the first `n_edge` edges are real; the rest is padding."""
         if self.wrapper_type == "continuous_absolute":
             return specs.BoundedArray((PIXELS, PIXELS, 3), np.uint8, 0, 255, "RGB")
         shapes = {"nodes": (self._nodes, FEATURES), "edges": (self._edges, EDGE_FEATURES), "globals": (1, 1)}
@@ -98,7 +99,7 @@ class DmConstruction(dm_env.Environment):  # type: ignore[misc]
         return {name: padded(arrays[name].astype(spec.dtype), spec.shape) for name, spec in self.observation_spec().items()}
 
     def _action(self, action: dict[str, Any]) -> NDArray[Any]:
-        """Converts an action to the format of the Gymnasium environment. Raises ValueError if a part is outside its spec."""
+        """Converts an action to the format of `ConstructionEnv`, an array of numbers. Raises ValueError if a part is outside its spec."""
         given = {name: spec.validate(np.asarray(action[name], spec.dtype)) for name, spec in self.action_spec().items()}
         if self.wrapper_type == "continuous_absolute":
             return np.array(list(given.values()))

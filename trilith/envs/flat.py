@@ -14,10 +14,12 @@ from trilith.world.scene import SLOTS
 
 
 class FlatActions(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """An environment whose action is one integer: the flat index of (block, reference, offset, sticky). Sticky varies fastest.
+    """An environment whose action is one integer. The integers number all combinations of the parts of a discrete action; the last part,
+    sticky, varies fastest. With discrete relative actions the parts are block, reference, offset and sticky.
 
     The block is given by its slot, from 0 to 6. A slot is also the row of its block in the scene. `action_masks()` and
-    `info["action_mask"]` say which integers are legal.
+    `info["action_mask"]` say which integers are legal. The constructor raises ValueError if `env` is no trilith environment with discrete
+    actions.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
@@ -41,11 +43,11 @@ class FlatActions(gymnasium.Wrapper[Any, Any, Any, Any]):
         return seen, reward, terminated, truncated, {**info, "action_mask": self.action_masks()}
 
     def action(self, action: Any) -> NDArray[np.int64]:
-        """Converts the integer of an action to its parts: block, reference, offset, sticky."""
+        """Converts the integer of an action to its parts. With discrete relative actions they are block, reference, offset and sticky."""
         return np.array(np.unravel_index(int(action), self.sizes))
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Boolean mask (actions,) of the legal actions. All True if no action is legal."""
+        """Boolean mask of the legal actions: entry i says whether the action i is legal. All True if no action is legal."""
         return self.inner.legal_actions()[:SLOTS].reshape(-1)
 
 
@@ -53,7 +55,7 @@ def flat_env(task: str, **arguments: Any) -> FlatActions:
     """Makes the environment of a task with a `Box` observation space and a `Discrete` action space. It is registered as
     `trilith/<Title>Flat-v0`.
 
-    The observation is `objects` of `ConstructionEnv`, flattened: all objects, the mask of real rows, and for every pair of objects whether
-    they touch and whether they are glued. `arguments` are those of `ConstructionEnv`, except `observation`.
+    The observation is `objects` of `ConstructionEnv` as one vector: all objects, the mask of real rows, and for every pair of objects
+    whether they touch and whether they are glued. `arguments` are those of `ConstructionEnv`, except `observation`.
     """
     return FlatActions(gymnasium.wrappers.FlattenObservation(ConstructionEnv(task, observation="objects", **arguments)))

@@ -22,7 +22,7 @@ from trilith.world.scene import FLOOR_SIZE, SLOTS, Role, Scene
 from trilith.world.tasks import Level, Task, get_task
 
 FURTHEST, FASTEST = 1e6, 1e4
-"""Bounds of positions (m) and velocities (m/s, rad/s) in the spaces.
+"""Bounds of positions (m) and of velocities (m/s, rad/s) in the observation spaces.
 
 They are far larger than needed: the engine caps speed at 400 m/s, and a block that falls off the floor comes to rest on the ground below.
 """
@@ -133,9 +133,9 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
 
     @property
     def state(self) -> State:
-        """The current state of the episode. It never changes, so you can keep it and assign it later to return to it.
+        """The current state of the episode. A `State` is immutable: you can keep it, and assign it to this attribute later to return to it.
 
-        Raises ValueError on assignment if the state is of another task, or if its episode may need more objects than the spaces hold.
+        Assignment raises ValueError if the state is of another task, or if its episode may need more objects than the spaces hold.
         """
         if self._state is None:
             raise gymnasium.error.ResetNeeded("this environment has no state yet: call reset first")
@@ -154,7 +154,8 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         self._state = state
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Starts an episode. `np_random` draws its scene, unless `options` give a state. Returns observation and info."""
+        """Starts an episode, and returns its first observation and info. `options` may give the `level`, or the `state` to start from;
+        without a state, a scene is drawn at random. With `seed`, all randomness starts anew from that seed."""
         super().reset(seed=seed)
         options = options or {}
         for name in options:
@@ -177,7 +178,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         return self._observe(), reward, self._state.ended is not None, False, self._info()
 
     def render(self) -> NDArray[np.uint8] | None:
-        """A picture (640, 640, 3) of the scene, if `render_mode` is "rgb_array"."""
+        """A picture (640, 640, 3) of the scene if `render_mode` is "rgb_array", else None with a warning."""
         if self.render_mode is None:
             gymnasium.logger.warn('render() draws nothing without a render mode: make the environment with render_mode="rgb_array"')
             return None
@@ -186,10 +187,9 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         return picture(self.state.scene)
 
     def legal_actions(self) -> NDArray[np.bool_]:
-        """Boolean mask of the legal actions, with one axis for each part of an action. An action is legal if it is a valid edge and the new
-        block overlaps nothing. If no action is legal, the mask is all True.
-
-        For discrete absolute actions the mask only says which actions use an available block. Raises ValueError for continuous actions.
+        """Boolean mask of the legal actions, with one axis for each part of an action. A discrete relative action is legal if it places an
+        available block relative to another kind of object, and the block overlaps nothing. A discrete absolute action counts as legal if
+        its block is available. If no action is legal, the mask is all True. Raises ValueError if the actions are continuous.
         """
         require(self._actions.whole, "continuous actions have no mask: choose a discrete action_space")
         mask = self.codec.mask(self.state.scene)
@@ -200,15 +200,15 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         return allowed if allowed.any() else ~allowed
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """A boolean mask for each part of an action: the values of this part that occur in some legal action. The masks of all parts are
-        concatenated, as Maskable PPO of Stable-Baselines3 expects. Not every combination of these values is legal; `trilith.envs.flat` has
-        the exact mask."""
+        """One boolean mask for each part of an action, all concatenated to one array, as Maskable PPO of Stable-Baselines3 expects. The
+        mask of a part is True for the values that occur in some legal action. Not every combination of such values is legal;
+        `trilith.envs.flat` has the exact mask."""
         allowed = self.legal_actions()
         axes = range(allowed.ndim)
         return np.concatenate([allowed.any(axis=tuple(other for other in axes if other != axis)) for axis in axes])
 
     def _parts(self, action: Any) -> Any:
-        """The parts of an action as a list of numbers. Raises ValueError if their type or number does not fit the space."""
+        """The parts of an action as a list of numbers. Raises ValueError if the type or the number of the parts does not fit the space."""
         parts = np.asarray(action)
         if parts.shape != self.action_space.shape:
             raise ValueError(f"action {action!r}: must have the shape {self.action_space.shape}")
@@ -229,29 +229,30 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
 
 
 def one_of(what: str, value: Any, choices: Any) -> Any:
-    """Returns `value` if it is one of `choices`. Raises ValueError, with the choices, if it is not."""
+    """Returns `value` if it is one of `choices`; otherwise raises ValueError, with the choices. `what` names the value in the message."""
     require(value in choices, f"{what} {value!r}: choose {', '.join(str(choice) for choice in choices)}")
     return value
 
 
 class Observation(NamedTuple):
-    """A kind of observation."""
+    """A kind of observation of an environment: its space, and the function that computes it."""
 
     space: Callable[[int], spaces.Space[Any]]
-    """N_max -> the observation space."""
+    """Returns the observation space. The argument is the largest number of objects in a scene."""
     of: Callable[[Scene, int, Connectivity], Any]
-    """(scene, N_max, connectivity) -> the observation of the scene."""
+    """Returns the observation of a scene. The arguments are the scene, the largest number of objects in a scene, and the connectivity of
+    graphs."""
 
 
 def _objects_space(*rows: int) -> spaces.Box:
-    """A space of shape (*rows, 15), with the bounds of each feature of an object."""
+    """A space of shape (*rows, 15), with the bounds of the 15 features of an object."""
     high = np.array([FURTHEST] * 2 + [1.0] * 2 + [FLOOR_SIZE[0]] * 2 + [FASTEST] * 3 + [1.0] * (FEATURES - 9), dtype=np.float32)
     low = np.where(np.isin(np.arange(FEATURES), (0, 1, 2, 3, 6, 7, 8)), -high, np.float32(0))  # sizes and flags are not negative
     return spaces.Box(np.broadcast_to(low, (*rows, FEATURES)), np.broadcast_to(high, (*rows, FEATURES)), dtype=np.float32)
 
 
 def _flags_space(*rows: int) -> spaces.Box:
-    """A space of shape (*rows, 2): whether two objects touch, and whether they are glued."""
+    """A space of shape (*rows, 2): for pairs of objects, whether they touch, and whether they are glued; 1 or 0."""
     return spaces.Box(0, 1, (*rows, EDGE_FEATURES), np.float32)
 
 

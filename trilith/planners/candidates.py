@@ -1,8 +1,8 @@
 """The candidate placements in a scene: every legal discrete relative action, with a forecast of where the placed block comes to rest.
 
 The forecast is plain geometry: the block falls straight down until it meets something, and nothing else moves. Scripts choose by the
-forecast alone. Planners use the forecast to decide which placements are worth simulating. The file named after a task orders and prunes
-these placements for the planner of this task.
+forecast alone. Planners use the forecast to decide which placements they simulate, and in which order; the rules for this are in the file
+named after the task.
 """
 
 from __future__ import annotations
@@ -22,55 +22,59 @@ from trilith.world.tasks.task import SPACING
 CODEC = DiscreteRelative()
 """The action space of all scripts and planners: the paper's discrete relative actions with 15 offsets."""
 GRID = CODEC.grid(2.0, 0.0)
-"""(15,): the 15 offsets, in units of the mean width of the placed block and the reference object."""
+"""(15,): the horizontal offsets at which a block can be placed on another object, ascending. An offset is the distance between the two
+centres, negative to the left, divided by the mean width of the two."""
 
 
 @dataclass(frozen=True, eq=False)
 class Options:
-    """K candidate placements without glue, called options. Entry k of every array describes option k. All lengths are in metres. Of several
-    available blocks of equal width only the first is used, because they are interchangeable."""
+    """K placements that are possible in a scene, called options: the legal discrete relative actions, without glue. Entry k of every array
+    describes option k. All lengths are in metres. Of several available blocks of equal width only the first is used, because they are
+    interchangeable."""
 
     scene: Scene
     edge: Ints
-    """(K, 3): scene row of the available block, scene row of the reference object, index of the offset."""
+    """(K, 3): three integers for each of K options: the row of the available block, the row of the object relative to which it is placed,
+    and the index of the offset."""
     x: Floats
-    """(K,): x of the block's centre."""
+    """(K,): for each of K options, x of the block's centre in metres."""
     width: Floats
-    """(K,): width of the block."""
+    """(K,): for each of K options, the width of the block in metres."""
     rest: Floats
-    """(K,): y of the block's centre when it has come to rest."""
+    """(K,): for each of K options, y of the block's centre when it has come to rest, in metres."""
     drop: Floats
-    """(K,): height of the fall."""
+    """(K,): for each of K options, the height in metres from which the block falls."""
     left: Floats
-    """(K,): x of the leftmost point at which the block is supported."""
+    """(K,): for each of K options, x of the leftmost point at which the resting block is supported."""
     right: Floats
-    """(K,): x of the rightmost point at which the block is supported."""
+    """(K,): for each of K options, x of the rightmost point at which the resting block is supported."""
     safe: Bools
-    """(K,): whether the falling block keeps a distance of at least `OBSTACLE_GAP` from every obstacle."""
+    """(K,): for each of K options, whether the falling block keeps a distance of at least `OBSTACLE_GAP` from every obstacle."""
     held: Bools
-    """(K,): whether the block rests on something sticky, so that it cannot tip over."""
+    """(K,): for each of K options, whether the block comes to rest on something sticky, so that it cannot tip over."""
 
     def __len__(self) -> int:
         return len(self.edge)
 
     @property
     def layer(self) -> Ints:
-        """(K,): the layer in which each block comes to rest; 0 is the layer on the floor."""
+        """(K,): for each of K options, the layer in which the block comes to rest; 0 is the layer on the floor."""
         return np.rint((self.rest - BLOCK_HEIGHT / 2) / SPACING).astype(np.int64)
 
     @property
     def balance(self) -> Floats:
-        """(K,): the distance in metres by which the middle of each block lies inside its range of support. If the distance is negative, the
-        middle lies outside and the block tips over."""
+        """(K,): for each of K options, how far in metres the middle of the resting block lies inside its range of support. If the number is
+        negative, the middle lies outside and the block tips over."""
         return np.minimum(self.x - self.left, self.right - self.x)
 
     def placement(self, k: int, sticky: bool = False) -> Placement:
-        """The placement of option k."""
+        """The placement of option k (from 0), with or without glue."""
         return CODEC.decode(self.scene, (*self.edge[k].tolist(), int(sticky)))
 
 
 def options(scene: Scene) -> Options:
-    """Finds all options of a scene, ordered by available block, reference object and offset. K is 0 if no placement is legal."""
+    """Finds all legal placements in a scene and forecasts where each block would come to rest. They are ordered by available block, then
+    reference object, then offset. The arrays of the result are empty if no placement is legal."""
     edge = np.argwhere(CODEC.mask(scene) & first_of_width(scene)[:, None, None])
     slot, ref, offset = edge.T
     width = scene.size[slot, 0]
@@ -86,8 +90,8 @@ def options(scene: Scene) -> Options:
 
 
 def stands(scene: Scene, margin: float = 0.0) -> bool:
-    """Whether every block stays in place according to statics. `margin` is a safety margin in metres; a negative margin is a tolerance. All
-    blocks must be upright."""
+    """Estimates whether every block of a scene stays in place, without simulation. All blocks must be upright. `margin` is the distance in
+    metres by which every load must lie inside its supports; a negative margin is a tolerance."""
     rows = np.concatenate([[FLOOR], scene.rows(Role.BLOCK)])
     return is_stable(
         scene.pose[rows], scene.size[rows], scene.sticky[rows], bond_matrix(scene.glue, len(scene))[np.ix_(rows, rows)], margin
@@ -95,8 +99,8 @@ def stands(scene: Scene, margin: float = 0.0) -> bool:
 
 
 def rounded_key(scene: Scene, cells: int) -> bytes:
-    """A key of a scene. Scenes have equal keys if they have the same blocks at positions that are equal after rounding to 1 / `cells`
-    metres. The order in which the blocks were placed does not matter."""
+    """A key of a scene, to recognise similar scenes. Two scenes have equal keys if their placed blocks agree in width, glue and rounded
+    position. Positions are rounded to multiples of 1 / `cells` metres. The order of the blocks does not matter."""
     blocks = scene.rows(Role.BLOCK)
     rows = np.rint(cells * np.column_stack([scene.pose[blocks, :2], scene.size[blocks, 0], scene.sticky[blocks]])).astype(np.int64)
     return rows[np.lexsort(rows.T)].tobytes()

@@ -19,19 +19,19 @@ from trilith.world.tasks.connecting import reached
 from trilith.world.tasks.task import SPACING, layer_y
 
 CHAIN_SEARCHES = 30
-"""Number of attempts when an episode is planned from its start. One attempt builds chains until the episode ends or too many chains
-fail."""
+"""Number of attempts of the planner when an episode is planned from its start. One attempt builds chains of blocks until the episode ends
+or too many chains have failed."""
 CHAIN_SEARCHES_MIDWAY = 4
-"""Number of attempts when an episode is planned from a later state. The steps left are then often too few for all targets, and more
-attempts gain little. Measured in 60 states of episodes in which an agent failed: 4 attempts gain a mean reward of 0.60, and 30 attempts
-gain 0.63 in five times the time."""
+"""Number of attempts of the planner when an episode is planned from a later state. The steps left are then often too few for all targets,
+and more attempts gain little. Measured in 60 states of episodes in which an agent failed: 4 attempts gain a mean reward of 0.60, and 30
+attempts gain 0.63 in five times the time."""
 FAILED_CHAINS = 6
-"""An attempt ends when this many chains have failed."""
+"""An attempt of the planner ends when this many of its chains of blocks have failed."""
 
 
 @scripts("connecting")
 def script(scene: Scene) -> Placement | None:
-    """The first placement of the cheapest chain to any target; None if there is no chain."""
+    """The first placement of the cheapest chain of glued blocks that leads to an unreached target; None if there is no such chain."""
     opts = options(scene)
     chain = cheapest(opts)
     return None if chain is None else opts.placement(chain.root, sticky=True)
@@ -39,12 +39,12 @@ def script(scene: Scene) -> Placement | None:
 
 @plans("connecting")
 def plan(state: State) -> list[Placement]:
-    """Builds chains in the simulator, in several attempts. Returns the best sequence of placements of all attempts; empty if no sequence
-    gains anything.
+    """Builds chains of glued blocks to the targets in the simulator, in several attempts. Returns the best sequence of placements of all
+    attempts; empty if no sequence gains anything.
 
-    An attempt builds one chain after another, each time the cheapest over all targets that are not yet reached. After the first failure,
-    and in all later attempts, random noise is added to the costs. A chain fails if it earns nothing or touches an obstacle. Of a failed
-    chain only the first n blocks are kept; n is random and less than the length of the chain.
+    An attempt builds one chain after another, each time the cheapest to any target that is not yet reached. After its first failure, an
+    attempt adds random noise to the costs; all attempts but the first do so from the start. A chain fails if it earns nothing or touches an
+    obstacle. The attempt then takes back the end of the chain, at least one block and at random more, and goes on from there.
     """
     best: list[Placement] = []
     most = state.total
@@ -71,8 +71,8 @@ def plan(state: State) -> list[Placement]:
 
 
 def _build(state: State, opts: Options, chain: Chain) -> tuple[list[Placement], list[State]]:
-    """Builds a chain in the simulator, until the chain or the episode ends. Returns two lists: the placements, and the state after each
-    placement."""
+    """Builds `chain` in the simulator, until the chain or the episode ends. `opts` are the options of the scene of `state`. Returns two
+    lists: the placements, and the state after each placement."""
     placements = [opts.placement(chain.root, sticky=True)]
     states = [step(state, placements[0]).state]
     for width, offset in chain.rest:
@@ -85,8 +85,8 @@ def _build(state: State, opts: Options, chain: Chain) -> tuple[list[Placement], 
 
 
 def cheapest(opts: Options, rng: np.random.Generator | None = None) -> Chain | None:
-    """The cheapest chain to any target that is not yet reached; None if there is no chain. `root` of the chain is the index of its first
-    option. With `rng`, random noise is added to costs."""
+    """The cheapest chain of glued blocks to any target that is not yet reached; None if there is none. `opts` are the options of a scene,
+    and the field `root` of the result is the index of the option for the first block. With `rng`, random noise is added to the costs."""
     scene = opts.scene
     targets = scene.rows(Role.TARGET)[~reached(scene)]
     target_layer = np.rint((scene.pose[targets, 1] - layer_y(0)) / SPACING).astype(np.int64)

@@ -14,25 +14,25 @@ SCRIPT_MARGIN = 0.04
 """Safety margin of the script in metres: the middle of a block, and every load on it, must lie at least this far inside the range of
 support."""
 SUPPORT_GAIN = 0.5
-"""Value of a support beside an obstacle, in metres of covered length."""
+"""Value of a block that will support another one over an obstacle, in metres of covered length."""
 MIN_GAIN = 0.03
-"""A block is not placed if it gains less than this many metres."""
+"""A block is not placed if it gains less than this many metres of covered length. A support counts as SUPPORT_GAIN."""
 PLACEMENT_TRIES = 12
-"""Maximum number of placements that are simulated in one scene. If all fail, the plan ends there."""
+"""Maximum number of placements that an attempt of the planner simulates in one scene. If all fail, the attempt ends there."""
 COVERING_PLANS = 20
-"""Maximum number of plans."""
+"""Maximum number of attempts of the planner. Each builds one sequence of placements, from the state in which planning starts."""
 SCORE_NOISE = 0.15
-"""Scale of the Gumbel noise that is added to a placement's score, in metres. The first plan has no noise."""
+"""Scale, in metres, of the Gumbel noise that the planner adds to a placement's score. Its first attempt has no noise."""
 FALLEN = 0.15
-"""A block has fallen if it comes to rest farther than this many metres from its forecast position."""
+"""A block counts as fallen if it comes to rest farther than this many metres, in x or in y, from its forecast position."""
 
 
 @scripts("covering")
 def script(scene: Scene) -> Placement | None:
     """The next placement; None when nothing more can be gained. Never sticky, because glue costs 2.
 
-    As in the paper, it builds layer by layer, wide blocks first: beside the obstacles of a layer, then over them, then columns up to
-    the next obstacles. Unlike the paper's script, it does not fill gaps that no obstacle needs.
+    As in the paper, it builds layer by layer, wide blocks first: beside the obstacles of a layer, then over them, then columns up to the
+    next obstacles. The paper's script also fills all other gaps of a layer; this one does not.
     """
     view = CoverageState(scene)
     for k in _ranked(view, SCRIPT_MARGIN, None).tolist():
@@ -44,10 +44,11 @@ def script(scene: Scene) -> Placement | None:
 
 @plans("covering")
 def plan(state: State) -> list[Placement]:
-    """The best of several plans; empty if no plan gains anything. Each plan orders placements as the script does, with its own random
-    noise. Planning stops at the first plan that covers everything.
+    """The best sequence of placements that several attempts find; empty if none gains anything.
 
-    If a placed block falls, causes others to fall or touches an obstacle, its placement is undone. Then the next best placement is tried.
+    An attempt simulates one placement after another. It tries them in the order of the script, changed by random noise in all attempts but
+    the first. If a placed block falls, causes others to fall or touches an obstacle, the placement is undone and the next one is tried. No
+    further attempt is made once everything is covered.
     """
     best: list[Placement] = []
     most = state.total
@@ -68,8 +69,12 @@ def plan(state: State) -> list[Placement]:
 
 
 def _ranked(view: CoverageState, balance: float, rng: np.random.Generator | None) -> Ints:
-    """The indices of the options worth trying: lower layers first, and within a layer the highest score first. Options with a smaller
-    `balance` than the argument are left out."""
+    """The indices of the options (possible placements) to try, in this order: lower layers first, and within a layer the highest score
+    first. With `rng`, random noise is added to the scores.
+
+    An option must meet three conditions: its block falls past obstacles at a safe distance, gains more than MIN_GAIN, and comes to rest
+    with its middle at least `balance` metres inside its range of support.
+    """
     o = view.options
     gain = view.gain + SUPPORT_GAIN * view.supports()
     k = np.flatnonzero(o.safe & (o.balance >= balance) & (gain > MIN_GAIN))
@@ -80,8 +85,8 @@ def _ranked(view: CoverageState, balance: float, rng: np.random.Generator | None
 
 
 def _try(state: State, rng: np.random.Generator | None) -> tuple[Placement, State] | None:
-    """Simulates placements in the order of `_ranked`. Returns the first placement for which the block comes to rest at its forecast
-    position, and the state after this placement. None if there is no such placement."""
+    """Simulates placements in the order of `_ranked`, until one succeeds: its block comes to rest at its forecast position, nothing is
+    lost, and no obstacle is touched. Returns this placement and the state after it, or None if no placement succeeds."""
     view = CoverageState(state.scene)
     for k in _ranked(view, 0.0, rng)[:PLACEMENT_TRIES].tolist():
         placement = view.options.placement(k)

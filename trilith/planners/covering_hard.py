@@ -1,5 +1,5 @@
 """Script and planner for Covering Hard. There are only seven blocks, so the planner is a beam search. The search ranks scenes by the reward
-so far and by their prospects. Prospects are a geometric estimate of the reward that can still be earned.
+so far and by their prospects, an estimate from geometry of the reward that can still be earned.
 
 The best structure over an obstacle is rarely an arch. A sticky block holds the block below it and the blocks on top of it. So a chain in
 which every second block is sticky can overhang far to one side. If the chain begins with a sticky block on the floor, it can reach over
@@ -22,34 +22,37 @@ from trilith.world.tasks import get_task
 
 GLUE_COST = get_task("covering_hard").sticky_cost
 TIPS_BELOW = 0.03
-"""A block needs glue if its middle lies less than this many metres inside its range of support."""
+"""A block is assumed to tip over without glue if its middle lies less than this many metres inside its range of support."""
 STEADY_MARGIN = 0.12
-"""Safety margin of the statics for the script, in metres. Without a margin the script earns about 0.5 less reward, because some piles that
-are stable by statics fall in the simulator."""
+"""Safety margin of the script in metres: every load of a pile must lie at least this far inside its supports. Without a margin the script
+earns about 0.5 less reward, because it builds some piles that fall in the simulator."""
 HANGING_OVERLAP = 0.3
-"""Assumed horizontal overlap of two consecutive blocks of a hanging chain, in metres."""
+"""Assumed horizontal overlap, in metres, of two consecutive blocks of a chain that overhangs to one side, held by glue."""
 BEGUN_VALUE = 0.5
-"""Value of one metre of an obstacle that is not yet covered but has complete supports at both ends."""
+"""Value of one metre of an obstacle that is not covered yet, but has complete columns of blocks at both ends to carry a cover."""
 PROSPECT_WEIGHT = 0.8
-"""Weight of prospects relative to the reward so far."""
+"""Weight of a scene's prospects (the estimated reward that can still be earned) relative to the reward so far."""
 PROSPECT_DISCOUNT = 0.9
-"""Discount factor per block in the prospects of a scene."""
+"""Discount factor in the estimate of the reward that can still be earned. The gain of the first block counts fully, that of the second is
+multiplied by this factor, that of the third by its square, and so on."""
 MIN_PROSPECT = 0.1
-"""A block is not placed if it gains less than this many metres."""
+"""Least gain, in units of reward, for which the script places a block. The estimate of the reward that can still be earned leaves out
+smaller gains."""
 COMPARED_PLACEMENTS = 12
-"""Maximum number of placements whose prospects the script compares."""
+"""Maximum number of placements that the script compares by the reward that could be earned after them."""
 BEAM_WIDTH = 40
 """Maximum number of scenes that the beam search keeps after each round."""
 ROUND_SIMULATIONS = 110
-"""Maximum number of placements that the search simulates in each round."""
+"""Maximum number of placements that the beam search simulates in each round."""
 BEAM_CHILDREN = 10
-"""Maximum number of placements that the search considers in one scene. The limit is higher when the beam holds few scenes."""
+"""The beam search considers this many of the most promising placements in one scene, or ROUND_SIMULATIONS divided by the number of scenes
+in the beam, if that is more."""
 CELL_APART = 0.4
-"""Width of a cell in x, in metres. Placements are similar if they agree in block width, layer, cell and glue. Of similar placements, only
+"""Width of a cell of x, in metres. Placements are similar if they agree in block width, layer, cell and glue. Of similar placements, only
 the most promising is considered."""
 BEAM_SLACK = 0.05
-"""Tolerance of statics in metres. Statics is a little stricter than the simulator, so a placement is simulated even if it misses stability
-by less than this."""
+"""The planner simulates a placement only if it estimates that the blocks will stand. The estimate is a little stricter than the simulator,
+so it lets a load lie up to this many metres outside its supports."""
 
 
 class _Node(NamedTuple):
@@ -60,7 +63,8 @@ class _Node(NamedTuple):
 
 @scripts("covering_hard")
 def script(scene: Scene) -> Placement | None:
-    """The placement with the best prospects; None when nothing more can be gained."""
+    """The placement with the highest sum of its reward and the estimated reward that can be earned after it; None when nothing more can be
+    gained."""
     view = CoverageState(scene)
     choices: list[tuple[float, Placement | None]] = [(MIN_PROSPECT, None)]
     for _, k, sticky in _ranked(view):
@@ -74,8 +78,8 @@ def script(scene: Scene) -> Placement | None:
 
 @plans("covering_hard")
 def plan(state: State) -> list[Placement]:
-    """The best sequence of placements that a beam search finds; empty if none gains anything. Each round simulates the most promising
-    placements over all scenes of the beam."""
+    """The best sequence of placements that a beam search finds; empty if none gains anything. The beam is a list of scenes. Each round of
+    the search simulates the most promising placements in all scenes of the beam. The best scenes that result are the next beam."""
     best: list[Placement] = []
     most = state.total
     beam = [_Node(state, [], CoverageState(state.scene))]
@@ -105,8 +109,12 @@ def plan(state: State) -> list[Placement]:
 
 
 def _ranked(view: CoverageState) -> list[tuple[float, int, bool]]:
-    """The placements worth considering, best first, as (value, index of the option, sticky). The value is the additional covered length,
-    plus the progress of supports, minus the cost of glue. Small terms prefer balanced blocks and short falls."""
+    """The placements worth considering, as (value, index of the option, sticky), the highest value first. Of similar placements only the
+    best is listed (see `CELL_APART`).
+
+    The value, in units of reward, is the length that the block newly covers, plus a value for supports of later covers, minus the cost of
+    glue. Small terms prefer balanced blocks and short falls.
+    """
     o = view.options
     layer, tips = o.layer, (o.balance < TIPS_BELOW) & ~o.held
     gain = view.gain + _raised(view)
@@ -123,8 +131,14 @@ def _ranked(view: CoverageState) -> list[tuple[float, int, bool]]:
 
 
 def prospect(view: CoverageState) -> float:
-    """Estimates the reward that can still be earned if nothing falls. Repeatedly adds the block that gains most, without simulation: on the
-    scene, or at the end of a hanging chain."""
+    """Estimates the reward that can still be earned if nothing falls. Imagined blocks are added one after another, each time the one that
+    gains most. The gain of a block is the length that it newly covers, minus the cost of glue if it would tip over without. Later gains
+    count less.
+
+    An imagined block is put in one of two kinds of place: where a legal placement of the present scene would come to rest, or on top of the
+    end of an imagined block, so that it sticks out to the side. If blocks remain at the end, a small value is added for columns that could
+    support later covers.
+    """
     o = view.options
     layer, tips_over = o.layer, (o.balance < TIPS_BELOW) & ~o.held
     supply = Counter(view.scene.size[view.scene.rows(Role.AVAILABLE), 0].tolist())
@@ -169,8 +183,12 @@ def prospect(view: CoverageState) -> float:
 
 
 def _columns(view: CoverageState, bare: Bools) -> list[tuple[float, float, int, float, int]]:
-    """Lists the columns of blocks that bare stretches need, one at each end of a stretch. A column is (left x, right x, needed height, half
-    the length of the stretch, present height). Heights are in layers, all else is in metres."""
+    """Lists the columns of blocks that are needed to cover uncovered stretches of obstacles: one at each end of a stretch. `bare` (layers,
+    cells) is True where an obstacle is uncovered.
+
+    A column is (x of its left side, x of its right side, needed height, half the length of the stretch, height built so far). Heights are
+    in layers, lengths in metres.
+    """
     columns = []
     for n, cells in zip(view.layers, bare, strict=True):
         for begin, end in stretches(cells):
@@ -181,13 +199,14 @@ def _columns(view: CoverageState, bare: Bools) -> list[tuple[float, float, int, 
 
 
 def _begun(view: CoverageState, bare: Bools) -> float:
-    """The sum of the lengths of all bare stretches, in metres. Each length is multiplied by the fraction of its two columns that is already
-    built."""
+    """Adds up the lengths of all uncovered stretches of obstacles, in metres. Each length is first multiplied by the fraction of the
+    stretch's two columns (see `_columns`) that is already built. `bare` (layers, cells) is True where an obstacle is uncovered."""
     return sum(length * now / wanted for _, _, wanted, length, now in _columns(view, bare))
 
 
 def _raised(view: CoverageState) -> Floats:
-    """(K,): the amount by which each option would increase `_begun`, times BEGUN_VALUE."""
+    """(K,): for each of K options, the value of what its block adds to the columns that later covers need: the increase of the result of
+    `_begun`, times BEGUN_VALUE."""
     o = view.options
     left, right, layer = o.x - o.width / 2, o.x + o.width / 2, o.layer
     value = np.zeros(len(o))

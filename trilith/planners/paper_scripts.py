@@ -1,4 +1,4 @@
-"""The scripts of the paper's appendix (§A.2) as printed, for comparison. Our scripts in `silhouette.py` and `covering.py` are better."""
+"""The scripts of the paper's appendix (§A.2) as printed, for comparison. The scripts in `silhouette.py` and `covering.py` earn more."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trilith.world.tasks.silhouette import filled
 from trilith.world.tasks.task import SPACING
 
 MIDDLE = OFFSETS // 2
-"""The offset that puts a block exactly into a target."""
+"""Index of the horizontal offset with which a block lies exactly in the middle of its target."""
 LAYER_SLACK = 0.15
 """Two surfaces belong to the same layer if their heights differ by less than this many metres."""
 LEAST_BALANCE = 0.02
@@ -41,7 +41,8 @@ class PaperScript:
 
 
 def silhouette(scene: Scene) -> Placement | None:
-    """Fills targets layer by layer, from the centre to the sides. Returns None if no unfilled target has room.
+    """The next placement of the paper's script for Silhouette; None if no unfilled target has room. Fills targets layer by layer, from the
+    centre to the sides.
 
     A block gets glue under two conditions: its centre of mass is not supported from the layer below, and all blocks that it will touch are
     without glue. A block on the floor is always supported.
@@ -66,8 +67,11 @@ def silhouette(scene: Scene) -> Placement | None:
 
 
 def covering(scene: Scene) -> Placement | None:
-    """Builds layer by layer, large blocks first. A layer with obstacles is filled between the obstacles. In a layer without obstacles,
-    first the obstacles below are covered, then the rest is filled. Returns None if no block would stay balanced."""
+    """The next placement of the paper's script for Covering; None if no block would stay balanced. Never sticky.
+
+    Builds layer by layer, large blocks first. A layer with obstacles is filled between the obstacles. In a layer without obstacles, first
+    the obstacles below are covered, then the rest is filled.
+    """
     view = CoverageState(scene)
     o = view.options
     possible = o.safe & (o.balance >= LEAST_BALANCE)

@@ -16,7 +16,8 @@ CACHED_PLANS = 256
 
 
 class Planner:
-    """An agent that simulates whole plans before it makes a placement.
+    """An agent that plans in the simulator before it makes a placement. A plan is a sequence of placements until nothing more can be
+    gained.
 
     The search for a plan is in the file named after the task; this class follows the plans and caches them.
 
@@ -41,8 +42,8 @@ class Planner:
 
 
 def course(state: State) -> dict[tuple[Scene, int], list[Placement]]:
-    """Plans from `state` and simulates the plan to its end. The result maps each state of the plan, as (scene, number of steps), to the
-    remaining placements of the plan."""
+    """Plans a sequence of placements from `state`, and simulates it. The result maps `state` and every state that follows, as (scene,
+    number of steps), to the placements that remain."""
     todo = plan_for(state.task)(state)
     found = {(state.scene, state.steps): todo}
     for k, placement in enumerate(todo, start=1):

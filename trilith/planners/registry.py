@@ -58,8 +58,8 @@ def _find(task: str, builders: dict[str, B], what: str) -> B:
 
 
 def _name(task: str, builders: dict[str, B]) -> str | None:
-    """The key of a task in `builders`, or None. The key is the task's name. A task of your own, my_module:MyTask, may also be registered by
-    the `name` of its class."""
+    """The name by which a task has an entry in `builders`, or None if it has none. It is the task's name or, for a task of your own
+    (my_module:MyTask), the `name` that its class states."""
     rules = get_task(task)  # imports the module, which may register the builder
     stated = vars(type(rules)).get("name")
     return next((name for name in (rules.name, stated) if name in builders and (name == rules.name or name not in TASKS)), None)

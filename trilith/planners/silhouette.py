@@ -17,20 +17,21 @@ from trilith.world.scene import BLOCK_HEIGHT, SLOTS, Ints, Placement, Role, Scen
 from trilith.world.tasks.silhouette import SAME, filled
 
 MIDDLE_OFFSET = OFFSETS // 2
-"""The offset that puts a block exactly into a target."""
+"""Index of the horizontal offset with which a block lies exactly in the middle of its target."""
 PILE_MARGIN = 0.02
 """Safety margin of the script in metres: every load of a pile must lie at least this far inside its range of support."""
 PILE_SLACK = 0.1
-"""Tolerance of statics in metres. Statics is a little stricter than the simulator, so a placement is simulated even if it misses stability
-by less than this."""
+"""The planner simulates a placement only if it estimates that the blocks will stand. The estimate is a little stricter than the simulator,
+so it lets a load lie up to this many metres outside its supports."""
 MAX_SHIFT = 0.08
 """Maximum horizontal shift of a block relative to its target, as a fraction of its width. A target counts as filled at 90 % overlap. A
 shift of a tenth would be too far, because some overlap is also lost in height."""
 SIMULATION_BUDGET = 600
-"""Approximate maximum number of placements that each of the two searches simulates."""
+"""Approximate maximum number of placements that each of the planner's two searches simulates."""
 OPEN_TARGET_VALUE = 0.8
-"""Value of an unfilled target in the priority of a state. This value is below 1: if two states have equal upper bounds, the search first
-expands the state with more filled targets."""
+"""The search first expands the state with the highest priority: its reward so far, plus this value for each target that can still be
+filled. A filled target earns 1. This value is smaller, so of two states that can still reach the same reward, the one with more filled
+targets comes first."""
 
 
 @scripts("silhouette")
@@ -53,18 +54,28 @@ def script(scene: Scene) -> Placement | None:
 @plans("silhouette")
 def plan(state: State) -> list[Placement]:
     """The best sequence of placements that two searches find; empty if none gains anything. The first search puts every block in the middle
-    of its target. If not all targets can be filled this way without glue, the second search also shifts blocks.
+    of its target. If it does not find the highest reward possible, all targets filled without glue, the second search also shifts blocks.
 
-    A target accepts a block that is shifted by almost a tenth of its width. Such a shift often balances a block that would otherwise
-    need glue.
+    A target accepts a block that is shifted by almost a tenth of its width. Such a shift often balances a block that would otherwise need
+    glue.
     """
     best, most = _search(state, [], state.total, False, SIMULATION_BUDGET)
     return _search(state, best, most, True, SIMULATION_BUDGET)[0]
 
 
 def _search(state: State, best: list[Placement], most: float, shifted: bool, budget: int) -> tuple[list[Placement], float]:
-    """A* search for a sequence with a higher sum of rewards than `best`. `most` is the sum of rewards of `best`. Returns the best sequence
-    and its sum. Each unfilled target can add at most 1 to the reward. This upper bound excludes states that cannot improve on `most`."""
+    """A* search for a sequence of placements that earns more than `best`. Returns the best such sequence, or `best` if it finds none, and
+    the sum of rewards at its end.
+
+    Each unfilled target can add at most 1 to the sum. States from which the sum cannot exceed the highest found so far are not expanded.
+
+    Args:
+        state: where the search starts.
+        best: the best sequence of placements from `state` that is already known.
+        most: the sum of rewards at the end of `best`.
+        shifted: whether blocks may also be placed beside the middle of their targets.
+        budget: approximate maximum number of placements that are simulated.
+    """
     tie = count()
     queue: list[tuple[float, int, State, list[Placement]]] = [(0.0, next(tie), state, [])]
     seen: set[bytes] = set()
@@ -88,8 +99,8 @@ def _search(state: State, best: list[Placement], most: float, shifted: bool, bud
 
 
 def _choices(scene: Scene, shifted: bool) -> Iterator[tuple[Placement, Scene]]:
-    """Yields (placement, forecast scene) for placements that fill a target. In the forecast scene the block is at rest. With `shifted`,
-    also yields placements beside the middle of a target."""
+    """Yields placements that fill a target, each with the scene as forecast after it, in which the block is at rest. They put a block in
+    the middle of a target, without and with glue. With `shifted`, placements slightly beside the middle follow."""
     yield from (_fill(scene, target, sticky) for target in _open(scene) for sticky in (False, True))
     if not shifted:
         return
@@ -122,7 +133,8 @@ def _slot(scene: Scene, target: int) -> int:
 
 
 def _fill(scene: Scene, target: int, sticky: bool) -> tuple[Placement, Scene]:
-    """The placement of a block in the middle of a target, and the scene with that block at rest."""
+    """The placement of the right block in the middle of a target, and the scene with that block at rest, without simulation. `target` is
+    the row of the target."""
     placement = CODEC.decode(scene, (_slot(scene, target), target, MIDDLE_OFFSET, int(sticky)))
     return placement, place(scene, placement._replace(y=placement.y - CLEARANCE), keep=True)
 

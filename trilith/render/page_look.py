@@ -1,5 +1,5 @@
-"""Draws a scene as the web page shows it in light mode. Obstacles have stripes, and sticky blocks have dots. Targets that are done and
-covered parts of obstacles are marked."""
+"""Draws a scene as the web page shows it in light mode. Obstacles have stripes, and sticky blocks have dots. Finished
+targets, and covered parts of obstacles, are marked."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ Colour = NDArray[np.float32]
 
 
 def page_picture(scene: Scene, pixels: int, progress: Progress | None = None) -> Picture:
-    """(pixels, pixels, 3): the scene in the page's colours, antialiased. `progress` has the targets that are done and the covered parts,
-    which are marked. None marks nothing."""
+    """(pixels, pixels, 3): a picture of the scene in the page's colours, antialiased. It marks the targets that are done and the covered
+    parts of obstacles, as `progress` states them; None marks nothing."""
     progress = progress or Progress()
     canvas = _background(pixels).copy()
     targets, done = scene.rows(Role.TARGET).tolist(), [*progress.done]
@@ -92,7 +92,7 @@ def page_picture(scene: Scene, pixels: int, progress: Progress | None = None) ->
 
 @lru_cache
 def colour(name: str) -> Colour:
-    """Returns the colour of `PAGE` with this name as numbers."""
+    """Returns the colour of `PAGE` with this name as red, green, blue and alpha, each in [0, 1]."""
     text = PAGE[name]
     if text.startswith("#"):
         return np.array([*(int(text[i : i + 2], 16) / 255 for i in (1, 3, 5)), 1], dtype=np.float32)
@@ -102,7 +102,8 @@ def colour(name: str) -> Colour:
 
 @lru_cache(maxsize=4)
 def _background(pixels: int) -> NDArray[np.float32]:
-    """(pixels, pixels, 3): the sky, with a line at the height of each layer of blocks, and the shelf below the floor. Values in [0, 1]."""
+    """(pixels, pixels, 3): a picture without objects: the sky, with a horizontal line at every multiple of `GRID`, and the shelf below the
+    floor. Values in [0, 1]."""
     canvas = np.empty((pixels, pixels, 3), dtype=np.float32)
     canvas[:] = colour("sky")[:3]
     left, right, _, top = SHOWN
@@ -114,35 +115,36 @@ def _background(pixels: int) -> NDArray[np.float32]:
 
 
 def _fine(pose: NDArray[np.float64], size: NDArray[np.float64], pixels: int) -> list[Window]:
-    """Returns the window of each rectangle, given by `pose` (N, 3) and `size` (N, 2) in metres, with `SUPERSAMPLE` times the picture's
-    resolution. `shrink` then averages these fine pixels."""
+    """Returns the window around each of N rectangles, given by `pose` (N, 3) and `size` (N, 2) in metres. `pixels` is the width of the
+    picture. The window consists of fine pixels: `SUPERSAMPLE` times as many along each side of the picture."""
     pose = pose.copy()
     pose[:, :2] = shown(pose[:, :2])
     return rectangles(pose, size * SCALE, pixels * SUPERSAMPLE, SUPERSAMPLE)
 
 
 def _boxes(scene: Scene, pixels: int, inset: float) -> tuple[list[Window], list[Window]]:
-    """Two lists with a window for each object: in the picture's pixels, and in fine pixels (see `_fine`). Each object is drawn smaller by
-    `inset` metres on each side."""
+    """Two lists with a window for each object: in the pixels of a picture that is `pixels` wide, and in fine pixels, `SUPERSAMPLE` times as
+    many along each side. Each object is drawn smaller by `inset` metres on each side."""
     fine = _fine(scene.pose, scene.size - 2 * inset, pixels)
     return [shrink(window, SUPERSAMPLE) for window in fine], fine
 
 
 def _stripes(window: Window, period: float, width: float, pixels: int) -> Window:
-    """Fills a window of fine pixels with slanted stripes, and returns it in the picture's pixels. `period` and `width` are in metres along
-    x."""
+    """Fills `window` with slanted stripes. The window is given in fine pixels, `SUPERSAMPLE` times as many along each side as the picture
+    has; the result is in the picture's pixels. `period` is the distance from one stripe to the next and `width` the width of a stripe, in
+    metres along x. `pixels` is the width of the picture."""
     scale = pixels * SUPERSAMPLE / (SHOWN[1] - SHOWN[0])
     along = np.add.outer(np.arange(window.bottom - window.top), np.arange(window.right - window.left)) / scale
     return shrink(window._replace(cover=along % period < width), SUPERSAMPLE)
 
 
 def _cut(window: Window, by: Window) -> Window:
-    """The part of a window that `by` covers too. Both windows must have the same bounds."""
+    """The part of the shape in `window` that the shape in `by` covers too. Both windows must have the same bounds."""
     return window._replace(cover=window.cover * by.cover)
 
 
 def _dots(scene: Scene, row: int) -> NDArray[np.float64]:
-    """(D, 2): the centres of the dots on the sticky block in row `row`, in metres."""
+    """(D, 2): the centres of the D dots that mark the block in row `row` as sticky, in metres."""
     (x, y, angle), (w, h) = scene.pose[row].tolist(), scene.size[row].tolist()
     n = max(2, round(w / 0.35))
     along = np.tile(-w / 2 + (np.arange(n) + 0.5) * (w / n), 2)
@@ -152,6 +154,7 @@ def _dots(scene: Scene, row: int) -> NDArray[np.float64]:
 
 
 def _discs(canvas: NDArray[np.float32], centres: NDArray[np.float64], radius: float, name: str) -> None:
-    """Draws discs at points (D, 2) of the scene. `radius` is in metres, and `name` is a colour of `PAGE`."""
+    """Draws discs with the centres `centres` (D, 2) and the radius `radius`, both in metres of the scene, onto `canvas` (pixels, pixels,
+    3). `name` is the name of a colour in `PAGE`."""
     for disc in discs(shown(centres), radius * SCALE, len(canvas) * SUPERSAMPLE, SUPERSAMPLE):
         blend(canvas, shrink(disc, SUPERSAMPLE), colour(name))

@@ -100,11 +100,14 @@ def picture(scene: Scene, pixels: int = PIXELS) -> Picture:
 def thoughts_picture(
     scene: Scene, ideas: Sequence[tuple[Placement, float, int]], path: str | Path, title: str = "", seen: Picture | None = None
 ) -> None:
-    """Writes a PNG of a scene with the placements that a search tried. `ideas` has (placement, value, number of visits) for each. The
-    picture shows both numbers, and the value sets the shade.
+    """Writes a PNG of a scene with the placements that a search tried. The placement with the highest value has a thick outline.
 
-    The best placement is drawn last, with a thick outline. `seen` is drawn below the scene: the agent's view of the objects, from
-    `views_picture`.
+    Args:
+        scene: the scene in which the agent must choose.
+        ideas: (placement, value, number of visits) for each placement. The picture shows both numbers, and the value sets the shade.
+        path: where the picture is written.
+        title: text above the scene.
+        seen: another picture, drawn below the scene: the objects as the agent's network sees them, from `views_picture`.
     """
     from matplotlib import cm, colormaps, colors, patches
     from matplotlib.figure import Figure
@@ -135,7 +138,8 @@ def thoughts_picture(
 
 
 def views_picture(views: Sequence[tuple[str, int, int, NDArray[np.float32]]], columns: int = 6, scale: int = 2) -> Picture:
-    """(height, width, 3): the segmented images of objects, each with a caption and a frame around its window.
+    """(height, width, 3): a contact sheet of the images of single objects that a network sees, `columns` in a row. Each has a caption, a
+    frame around its window, and `scale` × `scale` pixels for each pixel.
 
     A view is (caption, top, left, pixels). `top` and `left` are the first row and column of its window in a picture of 64 × 64. `pixels`
     (height, width, 4) has red, green, blue and alpha of the window, with colours multiplied by alpha. Transparent pixels are drawn grey.
@@ -154,15 +158,16 @@ def views_picture(views: Sequence[tuple[str, int, int, NDArray[np.float32]]], co
 
 
 def without_sky(picture: Picture) -> Picture:
-    """The lower part of a picture, without the area above `HIGHEST`."""
+    """The lower part of a picture of a scene, without the area above `HIGHEST` metres."""
     _, _, bottom, top = SHOWN
     return picture[round((top - HIGHEST) / (top - bottom) * len(picture)) :]
 
 
 def contact_sheet(pictures: Sequence[Picture], captions: Sequence[str], columns: int, legend: bool = False) -> Picture:
-    """(height, width, 3): pictures of one size in rows of `columns`, each below its caption, which may have several lines.
+    """(height, width, 3): one picture that shows several pictures of the same size, `columns` in a row. Each is below its caption, which
+    may have several lines. `legend` adds an explanation of the colours at the bottom.
 
-    `legend` adds an explanation of the colours at the bottom.
+    Raises ValueError if there is no picture, if the number of captions differs, or if the pictures differ in size.
     """
     require(
         pictures and len(pictures) == len(captions) and columns >= 1,
@@ -190,7 +195,7 @@ def contact_sheet(pictures: Sequence[Picture], captions: Sequence[str], columns:
 
 
 def legend_picture(width: int, size: int) -> Picture:
-    """(height, width, 3): the meaning of the colours, in letters `size` pixels high, on as many lines as needed."""
+    """(height, width, 3): a picture that explains the colours, in letters `size` pixels high, on as many lines as needed."""
     from PIL import Image, ImageDraw
 
     lengths = {name: 3 * size + round(_font(size).getlength(name)) for name in LEGEND}
@@ -220,7 +225,7 @@ def episode_frames(start: State, steps: Iterable[Step], pixels: int = PIXELS, by
     are two lines: the title with the builder `by`, and the step with its reward and the total.
 
     All frames have the same shape (height, width, 3). The width is `pixels`, and the height fits the highest block. Both are rounded to
-    even numbers, as video requires. Raises ValueError if `steps` were simulated without frames; `Recording.replay(record=True)` has them.
+    even numbers, as video requires. Raises ValueError if `steps` were not simulated with `record=True`.
     """
     pixels += pixels % 2
     steps = list(steps)
@@ -290,7 +295,7 @@ def film(frames: Iterable[Picture], path: str | Path, fps: float = FPS) -> None:
 
 
 _OWN_PALETTES = "split[a][b];[a]palettegen=stats_mode=single:reserve_transparent=0[p];[b][p]paletteuse=new=1:dither=none"
-"""Each frame has its own palette, so the encoder need not read ahead. There is no dithering, because it flickers."""
+"""Filter for .gif films. Each frame has its own palette, so the encoder need not read ahead. There is no dithering, because it flickers."""
 _ENCODERS: dict[str, dict[str, Any]] = {
     # No transparent pixels: they save little here, and some readers would then return frames with a fourth channel.
     ".gif": {
@@ -313,7 +318,8 @@ def save_png(array: Picture, path: str | Path) -> None:
 
 
 def _shades(colour: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """(N, 4) each: the fill colours and the outline colours of objects, from the paper's colours (N, 4)."""
+    """Returns the fill colours and the outline colours of N objects, (N, 4) each, from the paper's colours `colour` (N, 4). A colour is
+    red, green, blue and alpha in [0, 1]."""
     fill, line = colour.copy(), colour * np.float32(1 - DARKEN)
     line[:, 3] = 1
     fill[:, :3] += LIGHTEN * (1 - fill[:, :3])
@@ -326,8 +332,8 @@ def _on_white(colour: NDArray[np.float32]) -> tuple[int, ...]:
 
 
 def _sky(steps: Sequence[Step], pixels: int) -> int:
-    """Number of pixel rows to cut off at the top of all pictures of an episode, rounded down to an even number. No block is ever in these
-    rows. Nothing below `HIGHEST` is cut off."""
+    """How many pixel rows can be cut off at the top of all pictures of an episode, because no block is ever in them. `pixels` is the height
+    of the pictures. The result is even, and nothing below `HIGHEST` metres is cut off."""
     falls = [each.frames[:, each.scene.rows(Role.BLOCK), 1] for _, _, each in steps if each is not None and each.frames is not None]
     highest = max((float(fall[np.isfinite(fall)].max(initial=0)) for fall in falls), default=0.0)
     _, _, bottom, top = SHOWN
@@ -336,7 +342,8 @@ def _sky(steps: Sequence[Step], pixels: int) -> int:
 
 
 def _at(scene: Scene, pose: Floats) -> Scene:
-    """A settled scene at an earlier moment of its fall: with the poses (N, 3) of that moment, and only the glue that had already bonded."""
+    """Turns a scene at rest back to an earlier moment of the fall before it. `pose` (N, 3) has the poses of that moment. The result has
+    only those bonds that already existed then."""
     moved = replace(scene, pose=pose)
     second = replace(moved, glue=scene.glue[:, ::-1], glue_frame=scene.glue_frame[:, [2, 3, 0, 1, 4]])
     bonded = np.hypot(*(glue_points(moved) - glue_points(second)).T) < BONDED
@@ -344,8 +351,8 @@ def _at(scene: Scene, pose: Floats) -> Scene:
 
 
 def _moving(frames: Floats) -> Floats:
-    """Shortens the poses (T, N, 3) of a fall. Leaves out poses that are not finite, and the end of the fall, in which no object is further
-    than `STILL` from its final pose."""
+    """Shortens a fall. `frames` (T, N, 3) has the poses of N objects at T moments. Leaves out moments with numbers that are not finite.
+    Also leaves out the end of the fall, when every object is within `STILL` of its final pose."""
     frames = frames[np.isfinite(frames).all(axis=(1, 2))]
     away = np.abs(frames - frames[-1:]).max(axis=(1, 2), initial=0) > STILL
     return frames[: len(away) - int(np.argmax(away[::-1]))] if away.any() else frames[:0]
@@ -364,7 +371,8 @@ def _lines(title: str, caption: str, pixels: int) -> Picture:
 def _text(
     text: str, height: int, width: int, size: int, centred: bool = True, paper: tuple[int, ...] = PAPER, ink: tuple[int, ...] = INK
 ) -> Picture:
-    """(height, width, 3): lines of text, in letters `size` pixels high, or smaller if the text would not fit."""
+    """(height, width, 3): a picture of lines of text, in letters `size` pixels high, or smaller if the text would be too wide. `paper` is
+    the colour of the background, `ink` that of the letters."""
     from PIL import Image, ImageDraw
 
     page = Image.new("RGB", (width, height), paper)
@@ -379,7 +387,8 @@ def _text(
 
 @lru_cache
 def _font(size: int) -> Any:
-    """The sans serif font of matplotlib: the same on every machine, with characters that Pillow's own font lacks."""
+    """A sans serif font with letters `size` pixels high. It is matplotlib's: the same on every machine, with characters that Pillow's own
+    font lacks."""
     import matplotlib
     from PIL import ImageFont
 
@@ -387,5 +396,5 @@ def _font(size: int) -> Any:
 
 
 def _number(value: float, sign: str = "") -> str:
-    """Formats a number with two decimals, never as minus zero."""
+    """Formats a number with two decimals, never as minus zero. With the `sign` "+", positive numbers begin with a plus."""
     return format(round(value, 2) + 0.0, f"{sign}.2f")

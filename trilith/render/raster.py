@@ -1,4 +1,5 @@
-"""The shown area, its scale, and outlines. All pictures for people share these, and use the rasteriser of `observations.image`."""
+"""What all pictures for people have in common: the area that they show, its scale, and the outlines of objects. They are drawn with the
+rasteriser of `observations.image`."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ Picture = NDArray[np.uint8]
 SHOWN = (-9.5, 9.5, -3.0, 16.0)
 """The shown area in metres: left, right, bottom, top. It is wider than an observation, which cuts off a large block at x = 7.5."""
 SCALE = (VIEW[1] - VIEW[0]) / (SHOWN[1] - SHOWN[0])
-"""Factor from metres of the scene to metres in which the rasteriser draws. It is below 1, because a picture shows more than an
-observation."""
+"""Factor by which scenes are scaled before the rasteriser draws them. It is below 1, because the rasteriser draws the area `VIEW`, and a
+picture shows the larger area `SHOWN`."""
 SUPERSAMPLE = 3
 """Antialiasing: a pixel of a picture is the mean of a square of fine pixels, which has this many on each side."""
 OUTLINE = 0.05
@@ -23,13 +24,14 @@ OUTLINE = 0.05
 
 
 def shown(points: Floats) -> Floats:
-    """(N, 2): maps points (N, 2) of the scene, in metres, to the coordinates in which the rasteriser draws. The area `SHOWN` is mapped to
-    the area `VIEW`."""
+    """Scales points (N, 2) of the scene, in metres, so that the area `SHOWN` becomes the area `VIEW`, which the rasteriser draws. Returns
+    the scaled points (N, 2)."""
     return (points - [(SHOWN[0] + SHOWN[1]) / 2, SHOWN[2]]) * SCALE + [(VIEW[0] + VIEW[1]) / 2, VIEW[2]]
 
 
 def ring(outer: Window, inner: Window) -> Window:
-    """The part of the window `outer` that `inner` does not cover. The shape of `inner` must lie within the shape of `outer`."""
+    """The window of the part of the shape in `outer` that the shape in `inner` does not cover. The shape in `inner` must lie within the
+    other one."""
     cover = outer.cover.astype(np.float32)
     if inner.cover.size:
         cover[inner.top - outer.top : inner.bottom - outer.top, inner.left - outer.left : inner.right - outer.left] -= inner.cover
@@ -37,7 +39,7 @@ def ring(outer: Window, inner: Window) -> Window:
 
 
 def to_bytes(canvas: NDArray[np.float32]) -> Picture:
-    """The picture of a canvas (height, width, 3) with colours in [0, 1]. The canvas is overwritten."""
+    """Converts a canvas (height, width, 3) with colours in [0, 1] to a picture. The canvas is overwritten."""
     canvas *= 255
     canvas += 0.5
     return canvas.astype(np.uint8)

@@ -32,7 +32,8 @@ def compiled(function: F, *, reorder: bool = False) -> F: ...
 @overload
 def compiled(function: None = None, *, reorder: bool = False) -> Callable[[F], F]: ...
 def compiled(function: F | None = None, *, reorder: bool = False) -> F | Callable[[F], F]:
-    """Returns `function` as machine code. The first call compiles it; later processes read the machine code from disk.
+    """Returns `function` as machine code. The first call compiles it; later processes read the machine code from disk. Usable as a
+    decorator, with or without arguments.
 
     By default floating-point operations keep their order, so results equal those of the Python function (`.py_func`). `reorder=True` allows
     the compiler to change the order, so that the processor can compute several terms of a sum at the same time. Networks use `reorder`; the
@@ -55,7 +56,8 @@ def compiled(function: F | None = None, *, reorder: bool = False) -> F | Callabl
 
 
 def is_compiled(function: Callable[..., object]) -> bool:
-    """Whether the machine code of a `compiled` function is on disk, for at least one kind of arguments."""
+    """Whether the machine code of a function is on disk, for at least one combination of argument types. `function` must have been made by
+    `compiled`."""
     dispatcher: Any = function
     return bool(dispatcher._cache._cache_file._load_index())
 
@@ -67,10 +69,10 @@ class _Compilation(event.Listener):
     """
 
     announced = multiprocessing.parent_process() is not None or not (sys.stderr and sys.stderr.isatty())
-    """Whether the note has been printed or must not be printed. Workers print no note, because each of them would print the same one. If
-    standard error is not a terminal, no note is printed either, so that an error remains a single line."""
+    """True if the note about the first compilation must not be printed, or not again. It is True from the start in worker processes,
+    because each of them would print the same note, and where standard error is not a terminal."""
     depth = 0
-    """Number of functions that are being compiled now. There can be several, because a function waits for those that it calls."""
+    """Number of functions that are being compiled now. It exceeds 1 while a function is compiled because another one calls it."""
     collects = True
     """Whether the garbage collector was on before the compilation."""
 
@@ -95,8 +97,8 @@ event.register("numba:compile", compilation)
 
 
 class _ByContent(IndexDataCacheFile):
-    """A cache of the machine code of one function. It becomes invalid if a global constant in the machine code changes, or the source file
-    of the function or of a compiled function that it calls.
+    """A cache of the machine code of one function. It becomes invalid if one of these changes: the source file of the function, the
+    source file of a compiled function that it calls, or the value of a global constant that one of these functions uses.
 
     numba's own cache compares only the modification time and the size of one file, the one that defines the function. But the machine code
     also contains functions and constants from other files.

@@ -12,21 +12,22 @@ from trilith.utils.files import prefix_errors, typed
 
 
 def check_least(config: Any, **least: int) -> None:
-    """Raises ValueError for the first field of a config that is below its lower bound in `least`, infinite or NaN. The value None is always
-    allowed."""
+    """Raises ValueError if a field of `config` is below its lower bound, infinite or NaN. `least` gives the lower bounds, by the names of
+    the fields to check. The value None is allowed."""
     for name, lowest in least.items():
         value = getattr(config, name)
         require(value is None or lowest <= value < float("inf"), f"{name} {value}: must be {lowest} or more")
 
 
 def check_most(config: Any, **most: int) -> None:
-    """Raises ValueError for the first field of a config that is above its upper bound in `most`."""
+    """Raises ValueError if a field of `config` is above its upper bound. `most` gives the upper bounds, by the names of the fields to
+    check."""
     for name, highest in most.items():
         require(getattr(config, name) <= highest, f"{name} {getattr(config, name)}: must be {highest} or less")
 
 
 def to_json(config: Any) -> dict[str, Any]:
-    """Returns a config as a dictionary of plain JSON values."""
+    """Returns a config as a dictionary of plain JSON values. Paths become texts."""
     return {key: str(value) if isinstance(value, Path) else value for key, value in asdict(config).items()}
 
 
@@ -41,8 +42,13 @@ def from_json(kind: Any, data: Any) -> Any:
 
 
 def _no_others(name: str, data: dict[str, Any], known: dict[str, Any]) -> None:
-    """Raises ValueError for a field of `data` that `known` does not have. Such a field may come from a later version; without the field,
-    the config could have another meaning."""
+    """Raises ValueError if `data` has a field that `known` lacks, also in nested dictionaries.
+
+    Args:
+        name: the name of the config or of the nested field, for the message.
+        data: a config as it was stored.
+        known: the same config as `to_json` returns it, so with all the fields that this version has.
+    """
     for field, value in data.items():
         require(field in known, f"a {name} has no field {field!r}")
         if isinstance(value, dict):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def table_of(*columns: str) -> Table:
-    """Makes an empty table. The first column is left-aligned, the others are right-aligned."""
+    """Makes an empty table with these column titles. The first column is left-aligned, the others are right-aligned."""
     from rich.table import Table
 
     table = Table()
@@ -31,11 +31,16 @@ def show(table: Table) -> None:
 
 
 def tracked(name: str, total: int, rewards: list[float], parts: Iterable[list[float]], without: str = "") -> None:
-    """Appends all rewards from `parts` to `rewards`. Meanwhile shows progress: the number of finished episodes of `total`, and their mean
-    reward.
+    """Appends the rewards of episodes to `rewards` as the episodes finish, and shows progress. The caller must save finished episodes.
 
-    Ctrl-C ends the program with exit code 130 and a line that says how to resume: with the same command. If the option `without` is given,
-    the line says that the command must be used without this option. The caller must have saved the finished episodes.
+    Ctrl-C ends the program with exit code 130. A printed line then says that the same command resumes.
+
+    Args:
+        name: title of the progress bar.
+        total: number of episodes, finished ones included.
+        rewards: the rewards of the episodes that were finished before.
+        parts: yields the rewards of episodes that have just finished, in lists.
+        without: an option that the same command must leave out to resume. Empty if there is none.
     """
     with Progress(name, total, len(rewards)) as progress:
         try:
@@ -52,11 +57,12 @@ def tracked(name: str, total: int, rewards: list[float], parts: Iterable[list[fl
 class Progress:
     """Shows progress on standard error: a moving bar in a terminal, otherwise a line every `pause` seconds.
 
-    By default the work done is shown as a count, such as "3 of 10". With `share`, it is shown as a percentage.
+    `name` is the title, `total` the amount of work, and `done` the part of it that was done before. By default the work done is shown as a
+    count, such as "3 of 10". With `share`, it is shown as a percentage.
     """
 
     pause = 10.0
-    """Seconds between lines."""
+    """Least number of seconds between two lines of progress, where standard error is not a terminal."""
 
     def __init__(self, name: str, total: float, done: float = 0, *, share: bool = False) -> None:
         from rich import progress
@@ -82,7 +88,7 @@ class Progress:
             self._bar.stop()
 
     def add(self, count: float, status: str) -> None:
-        """Adds `count` to the work done, and shows `status`."""
+        """Adds `count` to the work done, and shows the text `status` beside it."""
         self.done += count
         now = time.monotonic()
         self._bar.update(self._row, completed=self.done, status=f"{self._how_far(now)}, {status}")
@@ -91,8 +97,8 @@ class Progress:
             print(f"{self.name}: {self._how_far(now)}, {status}", file=sys.stderr, flush=True)
 
     def _how_far(self, now: float) -> str:
-        """Returns the work done and an estimate of the time left, as text. The estimate uses the mean speed so far, so it changes
-        smoothly."""
+        """Returns the work done and an estimate of the time left, as text. The estimate assumes the mean speed so far. `now` is the time on
+        the clock `time.monotonic`."""
         speed = max(self.done - self._before, 1e-9) / max(now - self._begin, 1e-9)
         left = f"{max(self.total - self.done, 0.0) / speed:.0f} s left"  # rounding can bring `done` slightly above the total
         if self.share:

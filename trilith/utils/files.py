@@ -42,8 +42,8 @@ def name_path_in_errors(path: str | Path) -> Iterator[None]:
 
 @contextmanager
 def prefix_errors(text: str) -> Iterator[None]:
-    """Context manager: puts `text` before the message of a ValueError raised in the `with` block. `text` names the file or the value that
-    is wrong. The message stays one line."""
+    """Context manager: puts `text` before the message of a ValueError raised in the `with` block, and makes the message one line. `text`
+    should name the file or the value that is wrong."""
     try:
         yield
     except ValueError as error:
@@ -64,10 +64,10 @@ def check_png(path: str | Path) -> None:
 
 
 def check_same(path: Path, what: str, found: Mapping[str, Any], wanted: Mapping[str, Any], instead: str = "remove it") -> None:
-    """Raises ValueError for the first field of `wanted` that has a different value in `found`. `found` is the content of the file `path`.
+    """Raises ValueError if a field of `wanted` has a different value in `found`, the content of the file `path`.
 
-    The error message advises to choose another --out. In this message, `what` names the content of the file, such as "a result", and
-    `instead` names an alternative.
+    Further fields of `found` do not matter, except in nested dictionaries. The error message advises to choose another --out. In this
+    message, `what` names the content of the file, such as "a result", and `instead` names an alternative to another --out.
     """
     for name, value in wanted.items():
         there = found.get(name)
@@ -80,7 +80,8 @@ def check_same(path: Path, what: str, found: Mapping[str, Any], wanted: Mapping[
 
 @contextmanager
 def folder_lock(folder: str | Path) -> Iterator[None]:
-    """Context manager: locks a folder during the `with` block. Raises ValueError if another process holds the lock."""
+    """Context manager: locks a folder during the `with` block. Raises ValueError if another process holds the lock. On a file system
+    without locks it does nothing."""
     lock = FileLock(Path(folder) / ".lock")
     try:
         lock.acquire(blocking=False)
@@ -96,12 +97,12 @@ def folder_lock(folder: str | Path) -> Iterator[None]:
 
 @contextmanager
 def atomic_write(path: str | Path, *, durable: bool = True, previous: Path | None = None) -> Iterator[Path]:
-    """Context manager: yields a temporary path beside `path`. The temporary file is renamed to `path` if the `with` block succeeds, and
-    removed if the block fails.
+    """Context manager: yields a temporary path beside `path`, at which the caller writes a file. The file is renamed to `path` if the
+    `with` block succeeds, and removed if the block fails.
 
     Missing folders are made. The temporary path has the same suffix, because many writers choose the file format by the suffix. With
-    `durable`, the file is synced to the disk, so that it survives a crash of the machine. If `previous` is given, the old file is kept at
-    that path. A reader always finds a complete file at `path`, the old one or the new one.
+    `durable`, the file is synced to the disk, so that it survives a crash of the machine. If `previous` is given, the file that was at
+    `path` before is kept at `previous`. A reader always finds a complete file at `path`, the old one or the new one.
     """
     path = Path(path)
     aside = _aside(path)
@@ -122,7 +123,7 @@ def atomic_write(path: str | Path, *, durable: bool = True, previous: Path | Non
 
 
 def clear_leftovers(folder: str | Path) -> None:
-    """Removes files that `atomic_write` left in a folder because the writing process was killed."""
+    """Removes temporary files that `atomic_write` left in a folder because the writing process was killed. Does nothing on Windows."""
     if os.name == "nt":  # Windows has no signal that asks whether a process is alive
         return
     for path in Path(folder).glob(".*.part*"):
@@ -162,7 +163,7 @@ def _keep(path: Path, previous: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Waits until the written data is on the disk."""
+    """Waits until the data written to a file or folder is on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -184,8 +185,8 @@ def json_checksum(data: dict[str, Any]) -> str:
 
 
 def sealed(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns `data` with an additional checksum: SHA-256 of all other fields as JSON, in their order. The checksum reveals damage; it is
-    not a signature."""
+    """Returns `data` with the additional field `sha256`: the checksum of all other fields as JSON, in the order of `data`. It reveals
+    damage; it is not a signature."""
     facts = {name: value for name, value in data.items() if name != CHECKSUM}
     return facts | {CHECKSUM: hashlib.sha256(json.dumps(facts).encode()).hexdigest()}
 
@@ -201,9 +202,9 @@ def check_sealed(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def check_regular(path: str | Path, most: int) -> None:
-    """Raises ValueError unless `path` is a regular file of at most `most` bytes. The file is not opened.
+    """Raises ValueError unless `path` is a regular file of at most `most` bytes. Does not open the file.
 
-    Opening a FIFO would block, and reading a device such as /dev/zero would fill the memory.
+    To be called before a file is read: opening a FIFO would block, and reading a device such as /dev/zero would fill the memory.
     """
     try:
         status = os.stat(path)
@@ -214,7 +215,7 @@ def check_regular(path: str | Path, most: int) -> None:
 
 
 def read_file(path: str | Path, most: int) -> bytes:
-    """The content of a regular file of at most `most` bytes. Raises ValueError if the path is anything else, or cannot be read."""
+    """The content of a file. Raises ValueError if `path` is not a regular file of at most `most` bytes, or cannot be read."""
     check_regular(path, most)
     try:
         return Path(path).read_bytes()
@@ -223,8 +224,8 @@ def read_file(path: str | Path, most: int) -> bytes:
 
 
 def read_json(path: str | Path, kind: Any = Any, most: int = MAX_JSON) -> Any:
-    """Reads a JSON file as a value of the type `kind`. Raises ValueError, which names the file and the error, if the file cannot be read,
-    is not JSON or does not fit `kind`."""
+    """Reads a JSON file as a value of the type `kind`. Raises ValueError, which names the file, if the file cannot be read, has more than
+    `most` bytes, is not JSON or does not fit `kind`."""
     text = read_file(path, most)
     with prefix_errors(f"{path} is "):
         return parse_json(text, kind)
@@ -256,7 +257,8 @@ def typed(data: Any, kind: Any) -> Any:
 
 
 def _path(kind: type, value: Any) -> Any:
-    """Converts a text to a path, because JSON has no type for paths."""
+    """Converts a text to a path, because JSON has no type for paths. Raises ValueError if `kind`, the type wanted, is not Path, or `value`
+    is not a text."""
     if kind is Path and isinstance(value, str):
         return Path(value)
     raise ValueError(f"Expected a {getattr(kind, '__name__', kind)}, got {shortened(value)}")

@@ -23,8 +23,8 @@ def names_a_class(name: str) -> bool:
 
 
 def imported(name: str, what: str) -> Any:
-    """Imports the class `name`, written my_module:MyClass. Raises ValueError if there is no such module or class. In the message, `what` is
-    the kind of class that was expected, such as "task".
+    """Imports the class `name`, written my_module:MyClass, and returns it. Raises ValueError if there is no such module or class. In the
+    message, `what` is the kind of class that was expected, such as "task".
 
     Modules in the current folder are found like installed modules.
     """
@@ -38,11 +38,12 @@ def imported(name: str, what: str) -> Any:
 
 
 def own_code(data: Any) -> dict[str, str]:
-    """The fingerprint of the user's own classes whose names occur in `data`. The result maps the path of each source file to a digest of
-    the file. It also maps the names python, numpy and trilith to their versions.
+    """The fingerprint of the user's own code that `data` names. `data` is nested JSON; texts of the form my_module:MyClass are names of
+    classes.
 
-    The source files are the modules that define these classes. If such a module is in the working folder, its imports from the same folder
-    are source files too, direct and indirect ones. Returns an empty dictionary if `data` names none of the user's classes.
+    The result maps the path of each source file to a digest of the file. It also maps the names python, numpy and trilith to their
+    versions. Source files are the modules that define the classes. For a module found in the working folder, they are also the files that
+    it imports from there, directly or indirectly. Returns an empty dictionary if `data` names none of the user's classes.
     """
     files: dict[str, str] = {}
     for module in sorted({name.partition(":")[0] for name in _classes(data)}):
@@ -63,7 +64,12 @@ def _classes(data: Any) -> Iterator[str]:
 
 
 def _sources(module: str, path: Path) -> dict[str, str]:
-    """Maps the path of each source file of a module to its digest. Paths are relative to the folder in which Python found the module."""
+    """Digests of the source files of `module` (a dotted name), whose own file is `path`. The keys of the result are the paths of the source
+    files, relative to the folder in which Python found the module.
+
+    Source files are `path` and the `__init__.py` of the module's packages. If the module was found in the working folder, the files that it
+    imports from there are source files too.
+    """
     root = path.parents[module.count(".") + (path.name == "__init__.py")]
     below = root.is_relative_to(Path.cwd()) and "site-packages" not in root.parts
     found: dict[Path, str] = {}
@@ -78,7 +84,8 @@ def _sources(module: str, path: Path) -> dict[str, str]:
 
 
 def _imports(root: Path, path: Path, text: bytes) -> Iterator[Path]:
-    """Yields the files in `root` that are imported by the source file `path` with the content `text`."""
+    """Yields the files below the folder `root` that a source file imports. `path` is the source file, `text` its content. Modules of
+    trilith are left out."""
     package = path.relative_to(root).parent.parts
     with suppress(SyntaxError, ValueError):  # not Python, such as a compiled module
         for node in ast.walk(ast.parse(text)):
@@ -95,7 +102,8 @@ def _imports(root: Path, path: Path, text: bytes) -> Iterator[Path]:
 
 
 def _files(root: Path, parts: Sequence[str]) -> Iterator[Path]:
-    """Yields the file of a module, and the `__init__.py` of each package that contains it."""
+    """Yields the file of a module below the folder `root`, and the `__init__.py` of each package that contains it. `parts` are the parts of
+    the module's dotted name. Files that do not exist are left out."""
     for k in range(1, len(parts) + 1):
         place = root.joinpath(*parts[:k])
         yield from (each for each in (place / "__init__.py", place.with_name(f"{place.name}.py")) if each.is_file())

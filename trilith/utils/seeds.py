@@ -13,8 +13,8 @@ def seed_folder(out: Path, seed: int) -> Path:
 
 
 def run_and_seed(agent: str) -> tuple[Path, int]:
-    """Splits the folder of an agent into run and seed: runs/x/seed1 gives (runs/x, 1). A path that does not end in seed and a number gives
-    (path, 0)."""
+    """Splits the folder of an agent into run and seed: runs/x/seed1 gives (runs/x, 1). Any other path gives (path, 0), and so does a folder
+    such as seed1 without a folder above it."""
     path = Path(agent)
     of_seed = re.fullmatch(r"seed(\d+)", path.name)
     return (path.parent, int(of_seed[1])) if of_seed and path.parent.name else (path, 0)

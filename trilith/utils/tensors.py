@@ -25,7 +25,7 @@ MAX_CHECKPOINT = 2**36
 
 
 class Header(NamedTuple):
-    """The header of a file, which is read before any array."""
+    """The header of a safetensors file. It can be read without reading the arrays."""
 
     shapes: dict[str, tuple[int, ...]]
     """Maps the name of each array to its shape."""
@@ -35,9 +35,10 @@ class Header(NamedTuple):
 def save_tensors(
     path: Path, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, str] | None = None, previous: Path | None = None
 ) -> str:
-    """Writes arrays and texts by name. The file is written whole or not at all. If `previous` is given, the old file is kept at that path.
+    """Writes `arrays` and the texts `facts`, both by name, as the file `path`. The file is written whole or not at all. If `previous` is
+    given, the file that was at `path` before is kept at `previous`.
 
-    Returns the checksum. Raises OSError if the file cannot be written.
+    Returns the checksum of arrays and texts. Raises OSError if the file cannot be written.
     """
     whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     texts = dict(facts or {})
@@ -49,8 +50,8 @@ def save_tensors(
 
 
 def _in_order(file: bytes) -> bytes:
-    """Returns the bytes of the same file with its texts sorted by name. The library writes texts in varying order, but equal content must
-    give equal bytes."""
+    """Sorts the texts in a safetensors file by name. `file` is the content of the file, and so is the result. The library writes texts in
+    varying order, but equal content must give equal bytes."""
     length = int.from_bytes(file[:8], "little")
     header = json.loads(file[8 : 8 + length])
     header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
@@ -60,15 +61,16 @@ def _in_order(file: bytes) -> bytes:
 
 
 def read_header(path: Path) -> Header:
-    """Reads the header of a file written by `save_tensors`. Raises ValueError if the file is missing, cannot be read or has no checksum."""
+    """Reads the header of a file written by `save_tensors`. Raises ValueError if the file is missing, too large, cannot be read or has no
+    checksum."""
     with _opened(path, MAX_WEIGHTS) as file:
         shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
         return Header(shapes, _stated(path, dict(file.metadata() or {})))
 
 
 def load_tensors(path: Path, most: int = MAX_WEIGHTS) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Reads a file written by `save_tensors`. Returns its arrays and its texts by name. Raises ValueError if the file is missing or
-    damaged, even in a single bit."""
+    """Reads a file written by `save_tensors`. Returns its arrays and its texts, both by name. Raises ValueError if the file is missing, has
+    more than `most` bytes, or is damaged, even in a single bit."""
     with _opened(path, most) as file:
         texts = dict(file.metadata() or {})
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

@@ -1,8 +1,8 @@
 """The five action spaces of the paper, and the mask of legal actions. Each action space is a codec, which converts its actions to
 placements and back.
 
-The rules of an episode see only the placement, or `INVALID_EDGE` for an edge that is not valid. The mask tests all actions at once;
-`episode.collides` applies the same rule to a single placement.
+The rules of an episode see only the placement. An action that names unsuitable objects becomes the placement `INVALID_EDGE`. The mask tests
+all actions at once; `episode.collides` applies the same rule to a single placement.
 
 All code that depends on the action space is in its codec. To add a sixth action space, write a class here, add it to `CODECS`, and describe
 it for cards in `agents/schema.py`.
@@ -31,30 +31,31 @@ _AVAILABLE, _TARGET = int(Role.AVAILABLE), int(Role.TARGET)
 
 
 def offset(i: Any, n: int, reference: Any, block: Any) -> Any:
-    """The i-th of n offsets along one axis, in metres: the signed distance from the centre of an object of length `reference` to the centre
-    of a block of length `block`."""
+    """The i-th of n offsets along one axis (i from 0), in metres: the signed distance from the centre of an object of length `reference` to
+    the centre of a block of length `block`."""
     return outermost(n, reference, block) * share(i, n)
 
 
 def outermost(n: int, reference: Any, block: Any) -> Any:
-    """The largest of the n offsets of the function `offset`, in metres, by the paper's formula. It is a little more than half the sum of
-    the two lengths, so that block and object do not overlap."""
+    """The last and largest of the n offsets that `offset` returns, in metres, by the paper's formula. `reference` and `block` are the
+    lengths of object and block along the axis. The result is more than half their sum, so that block and object do not overlap."""
     return (reference + block) / 2 * (1 + 1 / (n - 3))
 
 
 def share(i: Any, n: int) -> Any:
-    """The i-th of n offsets divided by the largest. The n values are evenly spaced from -1 to 1."""
+    """The i-th of n offsets (i from 0), divided by the largest offset. The n values are evenly spaced from -1 to 1."""
     return 2 * i / (n - 1) - 1
 
 
 def height_on(is_target: Any, y: Any, height: Any) -> Any:
-    """y of the centre of a block that is placed relative to an object with its centre at `y`, in metres. The block goes inside a target, or
-    on top of a solid object."""
+    """y of the centre of a new block, in metres, just above the place where it rests. The block is placed relative to an object of height
+    `height` with its centre at `y`. If `is_target` is 1, the block goes inside the object; if 0, on top of it."""
     return y + (1 - is_target) * (height + BLOCK_HEIGHT) / 2 + CLEARANCE
 
 
 def rest_height(scene: Scene, rows: Any) -> Any:
-    """y of the centre of a block that is placed relative to the object in a row, or to each of the objects in several rows, in metres."""
+    """y of the centre of a new block that is placed relative to an object, in metres: inside a target, on top of any other object. `rows`
+    is the row of the object, or an array of rows; the result has the same shape."""
     return height_on((scene.role[rows] == _TARGET) * 1, scene.pose[rows, 1], scene.size[rows, 1])
 
 
@@ -93,11 +94,12 @@ class Codec(ABC):
 
     @abstractmethod
     def space(self, objects: int) -> Space:
-        """The space of actions in scenes of up to `objects` rows."""
+        """The range of actions in scenes of up to `objects` objects."""
 
     @abstractmethod
     def decode(self, scene: Scene, action: Sequence[float]) -> Placement:
-        """The placement of an action; `INVALID_EDGE` if the edge is invalid. Raises ValueError if `action` is not in the space."""
+        """The placement that `action` means in `scene`. It is `INVALID_EDGE` if a row that the action names does not exist or holds the
+        wrong kind of object. Raises ValueError if the action has the wrong length, or a number that no scene allows."""
 
     @abstractmethod
     def encode(self, scene: Scene, placement: Placement) -> tuple[float, ...]:
@@ -105,16 +107,16 @@ class Codec(ABC):
 
     @abstractmethod
     def mirror(self, actions: ArrayLike) -> NDArray[Any]:
-        """Actions (..., length) in the mirrored scene.
+        """Converts actions (..., length) of a scene to the corresponding actions of its mirror image, of the same shape.
 
-        In the mirrored scene left and right are swapped: x, angles, and the velocities of both change sign. Rows keep their order.
-        Available blocks stay in their slots, because their positions do not matter for building. So a mirrored action has the same block
-        and reference, and its placement is at -x instead of x.
+        The mirror image swaps left and right: x, angles, and the velocities of both change sign. Rows keep their order. Available blocks
+        are not mirrored, so each slot keeps its place. The converted action picks the same block and the same reference object, and puts
+        the block at -x instead of x.
         """
 
     def mask(self, scene: Scene) -> Bools | None:
-        """Boolean mask of the actions that are possible and overlap nothing solid. It has no axis for sticky. None if the codec has
-        no mask."""
+        """Boolean mask with one axis for each number of an action except sticky. True if the action is possible and its block would overlap
+        nothing solid. None if the codec has no mask."""
         return None
 
 
@@ -123,7 +125,7 @@ class Continuous(Codec):
 
     dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float32)
     signs: ClassVar[tuple[int, ...]]
-    """For each number of an action, 1 or -1: its factor in the mirrored scene."""
+    """For each number of an action, 1 or -1: the factor that converts it to the mirror image of the scene."""
 
     def space(self, objects: int) -> Space:
         return Space((-1.0,) * self.length, (1.0,) * self.length, whole=False)
@@ -135,8 +137,8 @@ class Continuous(Codec):
 
 @dataclass(frozen=True)
 class ContinuousAbsolute(Continuous):
-    """(X, x, y, s), each in [-1, 1]. X picks the slot whose position is nearest to 7X. The centre of the block is at (7.5 x, 7.5 (y + 1)).
-    The block is sticky if s > 0."""
+    """Actions (X, x, y, s), each number in [-1, 1]. X picks the slot whose centre is nearest to x = 7X metres. The new block is placed with
+    its centre at (7.5 x, 7.5 (y + 1)), in metres. It is sticky if s > 0."""
 
     name: ClassVar[str] = "continuous_absolute"
     length: ClassVar[int] = 4
@@ -152,8 +154,12 @@ class ContinuousAbsolute(Continuous):
 
 @dataclass(frozen=True)
 class ContinuousRelative(Continuous):
-    """(X, x, y, Δx, s), each in [-1, 1]. X and s are as in `ContinuousAbsolute`. (x, y) picks the scene object with the nearest centre. Δx
-    is the position of the block along the top of this object, from left to right."""
+    """Actions (X, x, y, Δx, s), each number in [-1, 1].
+
+    X picks the slot whose centre is nearest to x = 7X metres. (x, y) picks the object, not an available block, whose centre is nearest to
+    (7.5 x, 7.5 (y + 1)) in metres. The block goes on top of this object, or into it if it is a target. Δx is the horizontal position on the
+    object: at -1 and 1 the block is just beside the left or right end. The block is sticky if s > 0.
+    """
 
     name: ClassVar[str] = "continuous_relative"
     length: ClassVar[int] = 5
@@ -178,8 +184,8 @@ class ContinuousRelative(Continuous):
 
 
 class Discrete(Codec):
-    """An action is a list of indices, in this order: the block; the row of an object, if the codec is `relative`; one or two indices
-    for the position (`tail`); sticky, 0 or 1."""
+    """Actions are lists of indices, in this order: the block; the row of an object, if the codec is `relative`; one or two indices for the
+    position; sticky, 0 or 1."""
 
     dtype: ClassVar[np.dtype[Any]] = np.dtype(np.int32)
     relative: ClassVar[bool]
@@ -188,7 +194,7 @@ class Discrete(Codec):
     @property
     @abstractmethod
     def tail(self) -> tuple[int, ...]:
-        """Number of values of each index for the position. In an action, these indices lie between block (and object) and sticky."""
+        """For each of the one or two indices of the position in an action, the number of values that it can have."""
 
     @abstractmethod
     def encode(self, scene: Scene, placement: Placement) -> tuple[int, ...]: ...
@@ -205,8 +211,8 @@ class Discrete(Codec):
 
 @dataclass(frozen=True)
 class DiscreteAbsolute(Discrete):
-    """(u, i, j, s): slot u, cell (i, j) of a grid, and sticky or not. The grid has `heights` × `widths` cells and fills the area where
-    blocks may be placed. i counts from the bottom, j from the left."""
+    """Actions (u, i, j, s): the block of slot u is placed in the middle of cell (i, j) of a grid; s is 1 for a sticky block, else 0. The
+    grid has `heights` × `widths` cells and fills the area where blocks may be placed. i counts from the bottom, j from the left."""
 
     heights: int = 8
     widths: int = 64
@@ -235,10 +241,10 @@ class DiscreteAbsolute(Discrete):
 
 @dataclass(frozen=True)
 class DiscreteRelative(Discrete):
-    """The paper's edge actions (c, r, i, s): available block c (0 to 6) is placed relative to scene object r; both are rows.
+    """The paper's edge actions (c, r, i, s): the available block in row c (0 to 6) is placed relative to the object in row r.
 
-    i, from 0 to `offsets` - 1, is the position from left to right; the outermost positions lie just beside r. The block goes on top of r,
-    or into r if r is a target. s is 1 for a sticky block, else 0.
+    The block goes on top of the object, or into it if it is a target. i, from 0 to `offsets` - 1, is the horizontal position, from left to
+    right; at the first and the last position the block is just beside the object. s is 1 for a sticky block, else 0.
     """
 
     offsets: int = OFFSETS
@@ -254,9 +260,10 @@ class DiscreteRelative(Discrete):
         return (self.offsets,)
 
     def grid(self, reference: Any, block: Any) -> Floats:
-        """(..., offsets): all offsets along one axis between objects of length `reference` and blocks of length `block`; see `offset`.
+        """(..., offsets): all offsets along one axis, in metres: signed distances from the centre of an object to the centre of a block.
+        `reference` (...) and `block` (...) are the lengths of objects and blocks along this axis.
 
-        At the outermost offset on either side, the block does not overlap the object, so that it can also fall beside the object.
+        At the first and the last offset the block does not overlap the object, so that it can fall beside it.
         """
         return offset(np.arange(self.offsets), self.offsets, np.asarray(reference)[..., None], np.asarray(block)[..., None])
 
@@ -282,9 +289,11 @@ class DiscreteRelative(Discrete):
         return placement.slot, int(refs[ref]), *at, int(placement.sticky)
 
     def mask(self, scene: Scene) -> Bools:
-        """(7, N, *tail): mask over (available block, reference, offset). True for a valid edge whose placement overlaps nothing solid.
+        """Boolean mask (7, N, *tail), where N is the number of objects in the scene. The axes are the slot of the block, the row of the
+        reference object, and the one or two offsets.
 
-        The first axis is the slot, which is also the row of an available block. Sticky makes no difference.
+        True if the slot holds an available block, the reference is no available block, and the new block would overlap nothing solid.
+        Whether the block is sticky makes no difference.
         """
         heights = self.offsets if len(self.tail) == 2 else 0
         mask = _legal(scene.pose, scene.size, scene.role, scene.solid, self.offsets, heights)
@@ -293,8 +302,8 @@ class DiscreteRelative(Discrete):
 
 @dataclass(frozen=True)
 class DiscreteRelativeXY(DiscreteRelative):
-    """(c, r, i, j, s): like `DiscreteRelative`, with a second offset j along y. The offset j is computed from heights in the same way as i
-    from widths."""
+    """Actions (c, r, i, j, s): as in `DiscreteRelative`, but the block is not put on top of the object. A second offset j gives its height
+    relative to the object, from the bottom up, as i gives its horizontal position."""
 
     name: ClassVar[str] = "discrete_relative_xy"
     length: ClassVar[int] = 5
@@ -317,10 +326,8 @@ def make_codec(name: str, **options: Any) -> Codec:
 
 
 def make_discrete(name: str, **options: Any) -> Discrete:
-    """Makes the codec discrete_<name>. Options that this codec does not have are ignored, so a caller can pass the options of all codecs.
-
-    Raises ValueError, with the known names, if there is no such codec.
-    """
+    """Makes the codec with the name "discrete_" + `name`. `options` that are not fields of this codec are ignored. Raises ValueError, with
+    the known names, if there is no such codec."""
     there = [each.removeprefix("discrete_") for each, kind in CODECS.items() if issubclass(kind, Discrete)]
     require(name in there, f"there are no actions {name!r}: choose {', '.join(there)}")
     codec = make_codec(f"discrete_{name}", **options)
@@ -329,14 +336,17 @@ def make_discrete(name: str, **options: Any) -> Discrete:
 
 
 def reference_rows(scene: Scene) -> Ints:
-    """(R,): rows of the objects that a block can be placed relative to: all except the available blocks."""
+    """Rows of the objects that a block can be placed relative to, ascending: all objects except the available blocks."""
     return np.flatnonzero(scene.role != _AVAILABLE)
 
 
 @compiled
 def _legal(pose: Floats, size: Floats, role: Ints, solid: Bools, n: int, heights: int) -> Bools:
-    """(7, N, n, max(heights, 1)): the mask. If `heights` is 0, the block goes to its rest height; otherwise to one of `heights`
-    offsets along y."""
+    """Boolean mask (7, N, n, max(heights, 1)) of the placements that overlap nothing solid: slot, reference object, one of n offsets along
+    x, and offset along y. If `heights` is 0, there is no offset along y: the block goes on top of the reference, or into a target.
+
+    N is the number of objects. `pose` (N, 3), `size` (N, 2), `role` (N,) and `solid` (N,) are the arrays of the scene.
+    """
     mask = np.zeros((SLOTS, len(role), n, max(heights, 1)), dtype=np.bool_)
     cos, sin, across, shares, free = np.empty(len(role)), np.empty(len(role)), np.empty(n), np.empty(n), np.empty(n, dtype=np.bool_)
     rows, level, solids = np.empty(len(role), dtype=np.int64), np.empty(len(role), dtype=np.int64), 0
@@ -389,7 +399,8 @@ def _finite(action: Sequence[float], length: int) -> list[float]:
 
 
 def _indices(action: Sequence[float], shape: tuple[int | None, ...]) -> list[int]:
-    """The parts of an action as integers. Each must be at least 0 and below its entry of `shape`; the entry None means no upper limit."""
+    """The parts of an action as integers. Raises ValueError unless each part is at least 0 and below its entry of `shape`. The entry None
+    means any integer."""
     values = np.asarray(action).tolist()
     if len(values) != len(shape) or not all(isfinite(value) and value == int(value) for value in values):
         raise ValueError(f"action {values}: must be {len(shape)} whole numbers")
@@ -400,36 +411,38 @@ def _indices(action: Sequence[float], shape: tuple[int | None, ...]) -> list[int
 
 
 def _nearest_slot(pick: float) -> int:
-    """The slot whose position is nearest to 7 · pick, whether or not its block is still available."""
+    """The slot whose centre is nearest to x = 7 · pick metres, whether or not its block is still available."""
     return int(np.argmin(np.abs(SLOT_X - 7 * pick)))
 
 
 def _point(x: float, y: float) -> tuple[float, float]:
-    """Converts two numbers in [-1, 1] to a point in the area where blocks may be placed."""
+    """Converts two numbers in [-1, 1] to a point in the area where blocks may be placed, in metres."""
     return PLACE_X[1] * x, PLACE_Y[1] / 2 * (y + 1)
 
 
 def _pointing(x: float, y: float) -> tuple[float, float]:
-    """Inverse of `_point`: the two numbers in [-1, 1] of a point. A point outside the area is first moved to the nearest point inside."""
+    """Inverse of `_point`: converts a point in metres to two numbers in [-1, 1]. A point outside the area where blocks may be placed is
+    first moved to the nearest point inside."""
     return min(max(x / PLACE_X[1], -1.0), 1.0), min(max(y / (PLACE_Y[1] / 2) - 1, -1.0), 1.0)
 
 
 def _nearest(centres: Floats, x: float, y: float) -> int:
-    """The index of the centre (R, 2) nearest to a point; the lowest index if several are equally near."""
+    """The index of the centre nearest to the point (x, y); the lowest index if several are equally near. `centres` is (R, 2)."""
     return int(np.argmin(((centres - (x, y)) ** 2).sum(axis=1)))
 
 
 def _reach(scene: Scene, rows: Any, slot: int) -> Any:
-    """The greatest horizontal distance, in metres, between the centre of an object and the centre of a block from `slot` that is placed on
-    it. `rows` is the row of one object, or of several."""
+    """The horizontal distance in metres between the centre of an object and the centre of a block from `slot` that is placed just beside
+    it. `rows` is the row of the object, or an array of rows; the result has the same shape."""
     return (scene.size[rows, 0] + scene.size[slot, 0]) / 2 + CLEARANCE
 
 
 def _towards(centres: Floats, k: int) -> tuple[float, float] | None:
-    """Two numbers in [-1, 1] whose point is nearer to the k-th of the centres (R, 2) than to any other. None if there is no such point.
+    """Two numbers in [-1, 1] that pick the k-th of R objects: `_point` converts them to a point that is nearer to the k-th centre than to
+    any other. `centres` (R, 2) are the centres of the objects. Returns None if no such point is found.
 
-    Tries the k-th centre itself first, moved into the area if it lies outside. If another centre is nearer to that point, tries the mean of
-    the corners of the k-th centre's region. This region is the part of the area that is nearer to the k-th centre than to any other.
+    Tries the k-th centre itself first, moved into the area where blocks may be placed if it lies outside. If another centre is nearer to
+    that point, tries the middle of the region whose points are all nearest to the k-th centre.
     """
     at = _pointing(*centres[k].tolist())
     if _nearest(centres, *_point(*at)) == k:
@@ -452,7 +465,8 @@ def _towards(centres: Floats, k: int) -> tuple[float, float] | None:
 
 
 def first_of_width(scene: Scene) -> Bools:
-    """(7,): which slots hold the first available block of their width. Other blocks of the same width are interchangeable with it."""
+    """Mask (7,) of the slots that hold the first available block of their width. Later blocks of the same width are interchangeable with
+    it."""
     first = np.zeros(SLOTS, dtype=bool)
     rows = scene.rows(_AVAILABLE)
     first[rows[np.unique(scene.size[rows, 0], return_index=True)[1]]] = True

@@ -15,14 +15,14 @@ Box = tuple[float, float, float, float, float]
 """A rectangle: x, y, angle, width, height."""
 
 MET = 0.0005
-"""Metres: `first_touch` finds the time when the gap between two rows has shrunk to this."""
+"""Metres: `first_touch` finds the time when the gap between two objects has shrunk to this."""
 _BLOCK, _OBSTACLE, _FLOOR = int(Role.BLOCK), int(Role.OBSTACLE), int(Role.FLOOR)
 
 
 @compiled
 def meet(pose: Floats, size: Floats, role: Ints, sticky: Bools, glue: Ints) -> tuple[Ints, int, bool]:
-    """Returns three things: the pairs of rows that touch (C, 2), sorted; the number of these pairs that are new bonds (see `_joins`); and
-    whether a block touches an obstacle."""
+    """Finds contacts. Returns three things: the pairs of rows that touch (C, 2), sorted; how many of these pairs must be bonded but are not
+    yet in `glue` (G, 2); and whether a block touches an obstacle."""
     is_block = role == _BLOCK
     contact = touching(pose, size, is_block | (role == _OBSTACLE) | (role == _FLOOR), is_block)
     new, hit = 0, False
@@ -36,8 +36,11 @@ def meet(pose: Floats, size: Floats, role: Ints, sticky: Bools, glue: Ints) -> t
 
 @compiled
 def bond(pose: Floats, size: Floats, role: Ints, sticky: Bools, contact: Ints, glue: Ints, frame: Floats, new: int) -> tuple[Ints, Floats]:
-    """Adds new bonds to `glue` (G, 2) and `frame` (G, 5), and returns both. The new bonds are the pairs of `contact` (C, 2) that `_joins`
-    accepts, in the same order. `new` is their number, as `meet` returns it."""
+    """Returns copies of `glue` (G, 2) and `frame` (G, 5), which are `glue` and `glue_frame` of a scene, with new bonds at the end.
+
+    The new bonds are those pairs of `contact` (C, 2) that are not in `glue`, have a sticky object and have no obstacle, in the same order.
+    `new` is their number. `pose`, `size`, `role` and `sticky` are the arrays of the scene.
+    """
     pairs, frames = np.empty((len(glue) + new, 2), dtype=np.int64), np.empty((len(glue) + new, 5))
     count = len(glue)
     for g in range(count):
@@ -57,7 +60,8 @@ def bond(pose: Floats, size: Floats, role: Ints, sticky: Bools, contact: Ints, g
 
 @compiled
 def _joins(i: int, j: int, role: Ints, sticky: Bools, glue: Ints) -> bool:
-    """Whether two touching rows become bonded: one of them is sticky, neither is an obstacle, and the pair is not yet in `glue` (G, 2)."""
+    """Whether the touching objects in rows i and j become bonded: one of them is sticky, neither is an obstacle, and the pair (i, j) is not
+    yet in `glue` (G, 2)."""
     if role[i] == _OBSTACLE or role[j] == _OBSTACLE or not (sticky[i] or sticky[j]):
         return False
     for a, b in glue:  # noqa: SIM110 (numba knows no `all` of a generator)
@@ -90,10 +94,11 @@ def bond_frame(a: Box, b: Box) -> tuple[float, float, float, float, float]:
 
 @compiled
 def join(pose: Floats, velocity: Floats, size: Floats, rows: Ints) -> tuple[Box, Floats]:
-    """Makes the `rows` (R,) one body. Returns x, y, v_x, v_y and angular velocity of its centre of mass, and `local` (R, 3): the pose of
-    each row in the frame of the body.
+    """The motion of one rigid body made of the objects in `rows` (R,). Returns two things: x, y, v_x and v_y of the body's centre of mass
+    and its angular velocity; and an array (R, 3), the pose of each object in the frame of the body.
 
-    The mass of a row is its area. The momentum is conserved. The body has the angle of its first row.
+    `pose`, `velocity` and `size` are the arrays of the scene. The mass of an object is its area. Momentum and angular momentum are those of
+    the separate objects. The body has the angle of its first object.
     """
     mass = x = y = vx = vy = 0.0
     for row in rows:
@@ -119,8 +124,11 @@ def join(pose: Floats, velocity: Floats, size: Floats, rows: Ints) -> tuple[Box,
 def spread(
     pose: Floats, velocity: Floats, rows: Ints, local: Floats, x: float, y: float, angle: float, vx: float, vy: float, spin: float
 ) -> None:
-    """Sets the rows `rows` (R,) of `pose` (N, 3) and `velocity` (N, 3), which form one body, in place. `local` (R, 3) is the pose of each
-    row in the frame of the body. The other arguments are the pose and velocity of the body."""
+    """Writes the motion of a rigid body to its objects: sets the rows `rows` (R,) of `pose` (N, 3) and `velocity` (N, 3), in place.
+
+    `local` (R, 3) is the pose of each object in the frame of the body. x, y, angle, vx, vy and spin (the angular velocity) are those of the
+    body.
+    """
     c, s = cos(angle), sin(angle)
     for k, row in enumerate(rows):
         lx, ly, turned = local[k, 0], local[k, 1], local[k, 2]
@@ -135,11 +143,11 @@ def first_touch(
     ax: float, ay: float, at: float, avx: float, avy: float, aspin: float, alx: float, aly: float, aturned: float, aw: float, ah: float,
     bx: float, by: float, bt: float, bvx: float, bvy: float, bspin: float, blx: float, bly: float, bturned: float, bw: float, bh: float,
 ) -> float:  # fmt: skip
-    """The time in seconds until the gap between two rows is at most `MET`, if their bodies keep their velocities. Returns `step` if the
-    rows touch already, or if the gap is still larger after `step` seconds.
+    """The time in seconds until the gap between two objects is at most `MET`, if their bodies keep their velocities. Returns `step` if the
+    objects touch already, or if the gap is still larger after `step` seconds.
 
-    The arguments describe row a, then row b: x, y, angle, v_x, v_y and angular velocity of its body; x, y and angle of the row in the frame
-    of the body; width and height.
+    The arguments after `step` describe object a, then object b, with 11 numbers each: x, y, angle, v_x, v_y and angular velocity of its
+    body; x, y and angle of the object in the frame of the body; width and height. A body is one block, or several that glue holds together.
     """
     early, late = 0.0, step
     for k in range(8):

@@ -25,9 +25,9 @@ Reason = Literal[
     "max_steps",
     "bad_simulation",
 ]
-"""Why an episode ended. In this order: the chosen block is not available; the edge is invalid; the agent stopped; the block would overlap
-something solid; a block touched an obstacle; the task is complete; the step limit is reached, or no block is left; the simulation gave a
-number that is not finite."""
+"""Why an episode ended. The values mean, in this order: the chosen block is not available; the edge is invalid; the agent stopped; the
+block would overlap something solid; a block touched an obstacle; the task is complete; the step limit is reached, or no block is left; the
+simulation gave a number that is not finite."""
 _AVAILABLE = int(Role.AVAILABLE)
 REASONS: tuple[Reason, ...] = get_args(Reason)
 
@@ -106,15 +106,16 @@ def start(task: str | Task, level: Level, rng: np.random.Generator) -> State:
 
 
 def collides(scene: Scene, placement: Placement, rows: Bools) -> bool:
-    """Whether the block of `placement`, clipped to where blocks may be, would overlap any of `rows` (N,)."""
+    """Whether the block of `placement` would overlap an object of the mask `rows` (N,). The placement is first clipped to the area where
+    blocks may be."""
     x, y = clipped(placement.x, placement.y)
     w, h = scene.size[placement.slot].tolist()
     return overlaps_any(x, y, w, h, scene.pose, scene.size, rows)
 
 
 def hit_obstacle(end: State, last: Placement | None) -> bool:
-    """Whether an episode ended because of an obstacle: a block touched one, or the block of the `last` placement would have overlapped
-    one."""
+    """Whether an episode ended because of an obstacle: a block touched one, or the block of the last placement would have overlapped one.
+    `end` is the final state, `last` the last placement, None if the agent stopped."""
     return end.ended == "obstacle_hit" or (
         end.ended == "spawn_collision" and last is not None and collides(end.scene, last, end.scene.role == Role.OBSTACLE)
     )
@@ -122,7 +123,7 @@ def hit_obstacle(end: State, last: Placement | None) -> bool:
 
 @compiled
 def _is_finite(pose: Floats, velocity: Floats) -> bool:
-    """Whether all poses and velocities are finite. Tests only their sum, because it is not finite if one of them is not."""
+    """Whether all poses (N, 3) and velocities (N, 3) are finite. Tests only their sum, because it is not finite if one of them is not."""
     total = 0.0
     for k in range(len(pose)):
         for i in range(3):

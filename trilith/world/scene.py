@@ -36,13 +36,13 @@ FLOOR = SLOTS
 """Row of the floor."""
 FLOOR_SIZE = (28.0, 0.35)
 VIEW = (-8.0, 8.0, -3.0, 13.0)
-"""The area that a picture shows, in metres: left, right, bottom, top."""
+"""The area that the observation `image` shows, in metres: left, right, bottom, top."""
 PLACE_X, PLACE_Y = (-7.5, 7.5), (0.0, 15.0)
 """The area where the centre of a new block may be, in metres. Placements outside are clipped to it."""
 
 
 class Role(IntEnum):
-    """The type of an object. The number is also the index of its column in the one-hot type of an observation."""
+    """The type of an object. Observations encode it as five columns, one of which is 1; the number is the index of that column."""
 
     AVAILABLE = 0
     BLOCK = 1
@@ -65,8 +65,8 @@ class Placement(NamedTuple):
 
 
 INVALID_EDGE = Placement(-1, 0.0, 0.0)
-"""Stands for an invalid edge: an edge that does not start at an available block, or does not end at another kind of object. It ends an
-episode."""
+"""Stands for an invalid edge action: one whose first row is no available block, or whose second row is an available block or no object. It
+ends an episode."""
 
 
 def checked_placement(given: Any) -> Placement:
@@ -84,7 +84,7 @@ _PLAIN = (int, float, float, bool)
 
 
 def _wrong_part(given: Any) -> str:
-    """The requirement that a placement violates; "" if the placement is valid."""
+    """The requirement that a placement violates, as text; "" if the placement is valid or `INVALID_EDGE`."""
     if not isinstance(given, list | tuple) or len(given) != 4:
         return "must be [slot, x, y, sticky]"
     slot, x, y, sticky = given
@@ -117,12 +117,12 @@ class Scene:
     sticky: Bools
     """(N,): whether the object is a block that was placed with glue."""
     contact: Ints
-    """(C, 2): pairs of rows that touch, sorted. The lower row of a pair comes first. At least one of the two is a block."""
+    """(C, 2): the C pairs of rows that touch, sorted. The lower row of a pair comes first. At least one of the two is a placed block."""
     glue: Ints
-    """(G, 2): pairs of bonded rows, in order of bonding. The lower row of a pair comes first."""
+    """(G, 2): the G pairs of bonded rows, in order of bonding. The lower row of a pair comes first."""
     glue_frame: Floats
-    """(G, 5): the point of each bond, for pictures: its x and y in the frame of the first row, its x and y in the frame of the second row,
-    and the angle of the second row relative to the first."""
+    """(G, 5): where each of the G bonds is, for pictures: x and y in the frame of the first object, x and y in the frame of the second
+    object, and the angle of the second object relative to the first."""
 
     def __post_init__(self) -> None:
         for name, (dtype, width) in _LAYOUT.items():
@@ -150,11 +150,12 @@ class Scene:
 
     @cached_property
     def solid(self) -> Bools:
-        """(N,): mask of the objects that a block can rest on or collide with: floor, placed blocks and obstacles."""
+        """(N,): mask of the objects that a block can rest on or collide with: floor, placed blocks and obstacles. N is the number of
+        objects."""
         return _SOLID[self.role]
 
     def rows(self, role: int) -> Ints:
-        """The rows with one `Role`, ascending."""
+        """The rows of the objects with this `Role`, ascending."""
         return (self.role == int(role)).nonzero()[0]
 
     def tobytes(self) -> bytes:
@@ -286,7 +287,8 @@ def place(scene: Scene, placement: Placement, keep: bool) -> Scene:
 def _place(
     pose: Floats, size: Floats, velocity: Floats, role: Ints, sticky: Bools, slot: int, x: float, y: float, glue: bool, keep: bool
 ) -> tuple[Floats, Floats, Floats, Ints, Bools]:
-    """Copies of pose, size, velocity, role and sticky, with the new block in its row. `glue` says whether this block is sticky."""
+    """Copies of the arrays pose, size, velocity, role and sticky of a scene, with a new block: that of `slot`, with its centre at (x, y),
+    and sticky if `glue`. With `keep` a row is appended for it; without `keep` it takes the row of the available block."""
     n = len(role)
     rows = n + 1 if keep else n
     poses, sizes, velocities = np.empty((rows, 3)), np.empty((rows, 2)), np.empty((rows, 3))

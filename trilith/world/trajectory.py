@@ -1,8 +1,8 @@
 """Episodes with all their states, as objects and as plain arrays in files. Learned models are trained on these files, and other libraries
 can read them.
 
-A folder of episodes contains numbered safetensors files, each with some episodes, and a file `dataset.json`, which describes the recording
-and holds the checksums of the other files. In a file the states of all episodes are concatenated, including the last state of each episode.
+A folder of episodes contains numbered safetensors files, each with some episodes. Its file `dataset.json` describes the recording and holds
+the checksums of the other files. In a file the states of all episodes are concatenated, including the last state of each episode.
 The objects of all states are concatenated too. So there is no padding, and every state is restored byte for byte.
 """
 
@@ -32,7 +32,7 @@ DATASET = "dataset.json"
 STOPPED = -2
 """Stored as the slot if the agent stopped instead of placing a block. The slot -1 stands for an invalid edge."""
 CODEC = DiscreteRelative()
-"""Placements are also stored as actions of this action space, which the paper's main agents use."""
+"""The action space of the paper's main agents. The action nearest to each placement is stored beside the placement."""
 NO_EDGE = (FLOOR, FLOOR, 0, 0)
 """The action that is stored for an invalid edge, or if the agent stopped. No valid action has this value, because an edge never starts at
 the floor."""
@@ -49,7 +49,7 @@ class Trajectory:
     rewards: tuple[float, ...]
     """L rewards, one for each placement."""
     explored: tuple[bool, ...]
-    """For each placement, whether it was chosen at random. Empty if unknown."""
+    """L flags: whether each placement was chosen at random. Empty if unknown."""
     agent: str = ""
     """The name of the agent."""
 
@@ -136,17 +136,17 @@ def _placement(row: list[float]) -> Placement | None:
 
 
 def _action(state: State, placement: Placement | None) -> tuple[int, ...]:
-    """The discrete relative action nearest to a placement."""
+    """The discrete relative action nearest to a placement. It is `NO_EDGE` if the agent stopped (None) or chose an invalid edge."""
     return NO_EDGE if placement is None or placement == INVALID_EDGE else CODEC.encode(state.scene, placement)
 
 
 def shard_path(folder: Path, number: int) -> Path:
-    """The path of a numbered file of episodes in a folder."""
+    """The path of the file with the number `number` in a folder of episodes."""
     return folder / f"{number:05d}.safetensors"
 
 
 class Dataset(TypedDict):
-    """The contents of `dataset.json`."""
+    """The contents of `dataset.json`, which describes a folder of recorded episodes."""
 
     format: int
     agents: list[str]
@@ -159,11 +159,12 @@ class Dataset(TypedDict):
     zero_on_hit: bool
     physics: int
     checksums: list[str | None]
-    """The checksum of each file; None if the file is not recorded yet."""
+    """The checksum of each file of episodes, by its number; None if the file is not recorded yet."""
 
 
 def read_dataset(folder: Path) -> Dataset:
-    """Reads `dataset.json`. Raises ValueError if the folder holds no recorded episodes, or episodes in a different format."""
+    """Reads `dataset.json` of a folder. Raises ValueError if the file is missing, damaged or not valid, or if it describes another version
+    of the format."""
     path = folder / DATASET
     data = read_json(path, dict[str, Any])
     version = data.get("format")
@@ -176,8 +177,8 @@ def read_dataset(folder: Path) -> Dataset:
 
 
 def read_shard(folder: Path, number: int, checksum: str | None) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Reads one file of episodes, as arrays and texts by name. Raises ValueError if the file is missing or damaged, or if its checksum is
-    not `checksum`."""
+    """Reads the file of episodes with the number `number`. Returns its arrays and its texts, both by name. Raises ValueError if the file is
+    missing or damaged, or if its checksum is not `checksum`."""
     path = shard_path(folder, number)
     stated = read_header(path).checksum
     require(stated == checksum, f"{path} is damaged: its checksum is not the one in {DATASET}")

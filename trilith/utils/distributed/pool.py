@@ -1,8 +1,8 @@
-"""The pool of workers behind actors, evaluations and the web page. It restarts workers that die, and returns exactly one result for every
-job.
+"""The pool of workers behind actors, evaluations and the web page. It replaces workers that die, and returns exactly one result or failure
+for every job that is not cancelled.
 
 A job waits until a worker is ready for it. If that worker dies, another one gets the job. The first result of a job counts; later results
-are dropped. `process_pool` has workers on this machine, `ray_pool` has workers on a cluster. Nothing in this module depends on blocks.
+are dropped. `process_pool` has workers on this machine, `ray_pool` has workers on a cluster.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Work = Callable[[Any, Any], Any]
 QUEUE = 2
 """Number of jobs that a worker holds at a time. With two, the worker starts the second job while the result of the first is being sent."""
 MAX_DEATHS = 4
-"""Maximum number of worker deaths during the same job. Also the maximum number of failed starts of one worker in a row. After more, another
-restart would probably not help."""
+"""Number of workers that may die during the same job before the job fails. Also the number of times in a row that a worker may fail to
+start."""
 BEAT_SECONDS = 30.0
 """Seconds between two heartbeats of a worker. Heartbeats are also sent during a long job."""
 STALL_SECONDS = 300.0
@@ -66,9 +66,9 @@ class Job:
     content: Any
     shared: Any
     deaths: int = 0
-    """Number of workers that died during this job."""
+    """Number of workers that died, or stopped answering, while they did this job."""
     deadline: float = inf
-    """Latest time for the end of the job, on the clock `time.monotonic`. A worker that is not finished then is stopped."""
+    """Latest time for the end of the job, on the clock `time.monotonic`. A worker that is still doing the job then is replaced."""
     worker: str = ""
     """Name of the worker that got the job last."""
     result: Any = None
@@ -84,7 +84,8 @@ class Worker(ABC):
         self.jobs: dict[int, Job] = {}
         """Maps the number of each unfinished job of the worker to the job, oldest first."""
         self.started = self.heard = time.monotonic()
-        """Two times on the clock `time.monotonic`: the start of the worker, and the last sign that the worker is alive."""
+        """Two times on the clock `time.monotonic`. `started`: the worker was started. `heard`: the last event came from the worker, or the
+        worker got a job while it had none."""
 
     @abstractmethod
     def send(self, job: Job) -> None:
@@ -92,15 +93,16 @@ class Worker(ABC):
 
     @abstractmethod
     def kill(self) -> None:
-        """Kills the process without waiting for its end. No finished result is lost, because a worker sends each result at once."""
+        """Kills the process without waiting for its end."""
 
     def exit_status(self) -> str:
-        """The text about the end of the process; empty if nothing is known. Waits a few seconds for the process to end."""
+        """Says how the process ended, such as "exit code 1". The text is empty if this is not known. Waits at most a few seconds for the
+        end."""
         return ""
 
 
 class Ready(NamedTuple):
-    """Event: a worker has started, or has failed to start."""
+    """Event: a worker has started (`failure` is None), or has failed to start."""
 
     worker: Worker
     failure: Failure | None
@@ -113,7 +115,8 @@ class Alive(NamedTuple):
 
 
 class Done(NamedTuple):
-    """Event: a worker has finished a job."""
+    """Event: a worker has finished the job number `number`. If the job failed, `failure` says why and `result` is None; otherwise `failure`
+    is None."""
 
     worker: Worker
     number: int
@@ -148,16 +151,18 @@ class Pool(ABC):
         job_seconds: float = inf,
         stall_seconds: float = STALL_SECONDS,
     ) -> None:
-        """`what` names a worker in notes and errors.
+        """Starts no worker yet.
 
         Args:
-            queue: number of jobs that a worker holds at a time.
+            what: the word for a worker in notes and errors.
+            queue: number of jobs that a worker holds at a time: the one that it does, and the next ones.
             max_deaths: how many workers may die during the same job before the job fails.
-            restart: whether dead workers are replaced. `never`: a death raises ChildProcessError. `limited`: a worker that cannot
-                be started, or that repeatedly dies during its start, raises ValueError. `always`: starts are tried again without limit.
-            start_seconds: time limit of a start.
-            job_seconds: time limit of a job, from the moment when a worker gets it.
-            stall_seconds: see `STALL_SECONDS`.
+            restart: whether dead workers are replaced. `never`: a death raises ChildProcessError. `limited`: they are replaced, but
+                ValueError is raised if a worker reports that it cannot start, or dies more than `MAX_DEATHS` times in a row during its
+                start. `always`: they are replaced without limit.
+            start_seconds: time limit of a worker's start, in seconds.
+            job_seconds: time limit of a job, in seconds from the moment when a worker gets it.
+            stall_seconds: a worker that has a job is replaced if nothing is heard from it for this many seconds.
         """
         self.what, self.queue, self.max_deaths, self.restart = what, queue, max_deaths, restart
         self.start_seconds, self.job_seconds, self.stall_seconds = start_seconds, job_seconds, stall_seconds
@@ -167,13 +172,13 @@ class Pool(ABC):
         self.waiting: list[Job] = []
         """Jobs that are not yet assigned to a worker, in order."""
         self.failed_starts: Counter[int] = Counter()
-        """Maps the number of a worker to its failed starts since the last successful one."""
+        """Maps the number of a worker to how often it has failed to start since its last successful start."""
         self._unfinished: dict[int, Job] = {}
         self._finished: list[Job] = []
         """Jobs finished since `handle` last returned."""
         self._sent = 0
         self._starts: list[tuple[float, int]] = []
-        """Planned starts, as (time on the clock `time.monotonic`, number of the worker)."""
+        """Planned starts of workers, as (time on the clock `time.monotonic`, number of the worker)."""
 
     @abstractmethod
     def poll(self, timeout: float) -> list[Event]:
@@ -182,7 +187,7 @@ class Pool(ABC):
 
     @abstractmethod
     def _new_worker(self, number: int) -> Worker:
-        """Starts a worker."""
+        """Starts the worker process number `number`. Returns the pool's record of it."""
 
     def start(self, count: int) -> None:
         """Starts workers until the pool has `count` of them. If a start fails, all workers are stopped."""
@@ -199,7 +204,8 @@ class Pool(ABC):
         return max(free - len(self.waiting), 0)
 
     def send(self, job: Any, shared: Any = None) -> Job:
-        """Adds a job and returns at once. The job goes to the worker with the fewest jobs, now or as soon as a worker has room."""
+        """Adds a job and returns at once. As soon as a worker has room, it gets the job and calls its function with `job` and `shared`. If
+        several workers have room, the one with the fewest jobs gets it."""
         self._sent += 1
         sent = self._unfinished[self._sent] = Job(self._sent, job, shared)
         self.waiting.append(sent)
@@ -207,16 +213,16 @@ class Pool(ABC):
         return sent
 
     def cancel(self, job: Job, grace: float) -> None:
-        """Cancels a job. The job then gets no result. A worker that has already started the job gets `grace` seconds to finish, because a
-        replacement takes time too. After that the worker is replaced."""
+        """Cancels a job, so that it gets no result. If no worker has the job yet, it is removed. If a worker has it, the worker is not
+        stopped at once: it is replaced if it is doing this job after `grace` seconds from now."""
         self._unfinished.pop(job.number, None)
         job.deadline = min(job.deadline, time.monotonic() + grace)
         if job in self.waiting:
             self.waiting.remove(job)
 
     def receive(self, timeout: float) -> list[Any]:
-        """Returns the results since the last call, in the order of arrival. If there are none, waits at most `timeout` seconds for the
-        first event. Raises ValueError if a job failed."""
+        """Returns the results that arrived since the last call, in the order of arrival. If nothing has happened since, waits at most
+        `timeout` seconds for the first event. The list is empty if no job has finished. Raises ValueError if a job failed."""
         finished = self.handle(self.poll(timeout))
         for job in finished:
             if job.failure:  # a second attempt would fail too
@@ -265,8 +271,8 @@ class Pool(ABC):
             worker.send(job)
 
     def _finish(self, number: int, result: Any, failure: Failure | None) -> None:
-        """Stores the first result or failure of a job, and ignores later ones. A result may come from a worker that was already
-        replaced."""
+        """Stores the first result or failure of the job number `number`, and ignores later ones. A result may come from a worker that was
+        already replaced."""
         if job := self._unfinished.pop(number, None):
             job.result, job.failure = result, failure
             self._finished.append(job)
@@ -283,7 +289,8 @@ class Pool(ABC):
             self.failed_starts[worker.number] = 0
 
     def _check_times(self) -> None:
-        """Replaces workers that exceed the time limit of a start or of a job, or whose heartbeats stop."""
+        """Replaces workers that exceed the time limit of a start or of a job, and workers that have a job but stopped sending
+        heartbeats."""
         now = time.monotonic()
         for worker in list(self.workers):
             current = next(iter(worker.jobs.values()), None)
@@ -297,16 +304,22 @@ class Pool(ABC):
                 self._lose(worker, f"did not answer for {self.stall_seconds:g} s")
 
     def _retire(self, worker: Worker) -> None:
-        """Kills a worker and puts its jobs at the front of the queue. These jobs run again at once, so a job that kills its workers is soon
-        recognised."""
+        """Kills a worker, and puts its unfinished jobs at the front of the waiting jobs. They run again soon, so a job that kills every
+        worker soon fails for good. Starts no other worker."""
         self.workers.remove(worker)
         worker.kill()
         worker.exit_status()
         self.waiting[:0] = [job for number, job in worker.jobs.items() if number in self._unfinished]
 
     def _lose(self, worker: Worker, why: str, pause: float = 0.0) -> None:
-        """Replaces a worker that died or must be stopped. Does nothing if the worker was replaced already. Raises an error if `restart`
-        does not allow the replacement."""
+        """Replaces a worker that died or must be stopped. Does nothing if the worker was replaced already. Raises ChildProcessError or
+        ValueError if the pool's option `restart` does not allow the replacement.
+
+        Args:
+            worker: the worker to replace.
+            why: the reason, as a phrase after the worker's name. If empty, the exit status is used.
+            pause: seconds before the next worker starts. With 0, the pause grows with the number of failed starts.
+        """
         if worker not in self.workers:
             return
         why = why or f"died ({worker.exit_status()})"
@@ -328,7 +341,7 @@ class Pool(ABC):
         self._starts.append((time.monotonic() + pause, worker.number))
 
     def _start_due(self) -> None:
-        """Starts the workers whose start is due. If a start raises OSError, the next call tries again."""
+        """Starts the workers whose planned time has come. If a start raises an error, the next call tries it again."""
         while self._starts and (due := min(self._starts))[0] <= time.monotonic():
             with hold_interrupts():
                 self.workers.append(self._new_worker(due[1]))
@@ -339,8 +352,8 @@ def do_all(pool: Pool, jobs: Sequence[Any]) -> Iterator[Any]:
     """Does jobs with a pool. Yields each result as soon as it is ready, in any order. Prints the pool's notes, and closes the pool at the
     end.
 
-    Raises ValueError with the message of the failure if a job is refused, is too late or loses too many workers. Raises RuntimeError with
-    the traceback if a job raises any other exception.
+    Raises ValueError if a job raises ValueError, if it exceeds its time limit, or if too many workers die during it. Raises RuntimeError
+    with the traceback if a job raises any other exception.
     """
     with closing(pool):
         for job in jobs:

@@ -71,9 +71,8 @@ class ProcessPool(Pool):
     """A pool of worker processes on this machine."""
 
     def __init__(self, make: Callable[[], Work], count: int, what: str = "worker", **options: Any) -> None:
-        """Each worker calls `make`, and does jobs with the returned function. `make` must be picklable.
-
-        The `options` are passed to `Pool`.
+        """Starts `count` workers. Each of them calls `make` once, and does its jobs with the function that `make` returns. `make` must be
+        picklable. `what` is the word for a worker in notes and errors. The `options` are those of `Pool`.
         """
         super().__init__(what, **options)
         self._make = make
@@ -94,10 +93,11 @@ class ProcessPool(Pool):
 
 
 def spread(make: Callable[[], Work], jobs: Sequence[Any], workers: int) -> Iterator[Any]:
-    """Does jobs in `workers` processes. Yields each result as soon as it is ready, in any order. With a single worker or fewer than two
-    jobs, everything runs in this process.
+    """Does jobs in at most `workers` processes. Yields each result as soon as it is ready, in any order. With a single worker or fewer than
+    two jobs, everything runs in this process.
 
-    Raises an error if a job fails (see `do_all`), and ChildProcessError if a process dies.
+    Each process calls `make` once. The function that `make` returns does the jobs; its arguments are a job and None. Raises an error if a
+    job fails, and ChildProcessError if a process dies.
     """
     require(workers >= 1, f"{workers} workers: must be 1 or more")
     limit_threads(1)  # here as in workers, because the number of threads may change the last digits of a network's outputs
@@ -109,7 +109,8 @@ def spread(make: Callable[[], Work], jobs: Sequence[Any], workers: int) -> Itera
 
 
 def _serve(pipe: Connection, make: Callable[[], Work]) -> None:
-    """The main function of a worker process. Does jobs until the other end of the pipe is closed."""
+    """The main function of a worker process. Does the jobs that come through the pipe, with the function that `make` returns. Ends when the
+    other end of the pipe is closed."""
     limit_threads(1)  # there are about as many workers as cores
     jobs: SimpleQueue[tuple[int, Any, Any]] = SimpleQueue()
     lock = threading.Lock()
@@ -119,8 +120,8 @@ def _serve(pipe: Connection, make: Callable[[], Work]) -> None:
             pipe.send(event)
 
     def read() -> None:
-        """Reads the next job while the main thread does the current one. Ends this process when the pool's process is gone, even if the
-        pool's process was killed."""
+        """Reads further jobs while the main thread does the current one. Ends this process when the pool's process has ended, even if that
+        one was killed."""
         with suppress(EOFError, OSError):
             while True:
                 jobs.put(pipe.recv())

@@ -15,7 +15,7 @@ from multiprocessing.process import BaseProcess
 
 
 def start_ignoring_sigint(process: BaseProcess) -> None:
-    """Starts a process that ignores Ctrl-C from its first moment on. By default Ctrl-C would reach all processes of a terminal.
+    """Starts `process` so that it ignores Ctrl-C from its first moment on. By default Ctrl-C would reach all processes of a terminal.
 
     The calling process ignores Ctrl-C during the start, and the new process inherits this setting.
     """
@@ -49,10 +49,10 @@ def catch_signals(*numbers: int) -> Iterator[threading.Event]:
 
 @contextmanager
 def hold_interrupts() -> Iterator[None]:
-    """Context manager: delays Ctrl-C until the `with` block ends. Otherwise Ctrl-C could leave a half-started worker, which can neither be
-    used nor be stopped.
+    """Context manager: delays Ctrl-C until the `with` block ends. Without it, Ctrl-C during the start of a worker could leave a process
+    that nobody stops.
 
-    Blocking the signal is not enough, because it may reach any thread of the process.
+    The signal is caught and raised again later. It is not blocked, because a block holds for one thread only.
     """
     with catch_signals(signal.SIGINT) as pressed:
         yield
@@ -61,7 +61,7 @@ def hold_interrupts() -> Iterator[None]:
 
 
 def limit_threads(count: int) -> None:
-    """Limits the number of threads with which this process computes. The limit holds for torch too, even if torch is loaded later."""
+    """Sets the maximum number of threads for computations in this process. The limit holds for torch too, even if torch is loaded later."""
     os.environ["OMP_NUM_THREADS"] = str(count)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(count)

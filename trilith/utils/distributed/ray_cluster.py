@@ -31,14 +31,14 @@ CONNECT_SECONDS = 5.0
 PROBE_SECONDS = 60.0
 """A node counts as unusable if it needs more than this number of seconds to start a first process."""
 STORE_BYTES = 200 * 2**20
-"""Size of the object store of a local cluster, in bytes. The store holds a few versions of weights, and results that the pool has not
-fetched."""
+"""Size in bytes of the object store of a local cluster, the memory through which its processes exchange data. It holds a few versions of
+weights, and results that the pool has not fetched yet."""
 
 
 @cache
 def package_version() -> str:
-    """The version of the package and a checksum of its source, as one text. The text must be the same on all nodes, or results could
-    differ."""
+    """The version of the package and a checksum of its source, as one text. It must be the same on all nodes, because another version could
+    give other results."""
     folder = Path(__file__).parents[2]
     code = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
@@ -49,12 +49,12 @@ def package_version() -> str:
 class Cluster:
     """A connection to a Ray cluster: a new cluster on this machine, one that already runs here, or one at an address.
 
-    Raises ValueError if there is no cluster, or if the cluster cannot be used. If the process already has a connection, this object uses
-    that connection and leaves it open.
+    The constructor raises ValueError if there is no cluster, or if the cluster cannot be used. If the process already has a connection,
+    this object uses that connection and leaves it open.
     """
 
     def __init__(self, address: str) -> None:
-        """`address` is local, auto or host:port."""
+        """`address` is local (a new cluster on this machine), auto (one that already runs here) or host:port."""
         require(find_spec("ray"), '--cluster needs Ray: pip install "trilith[ray]", or -e ".[ray]" in a clone')
         _check_address(address)
         self.address = address
@@ -73,7 +73,7 @@ class Cluster:
             if self.ours:
                 self._connect()
             self.nodes = self._probe()
-            """Maps the id of each node at the time of the connection to its name."""
+            """Maps node id to node name, for the nodes that the cluster had when the connection was made."""
         except BaseException:
             self.close()
             raise
@@ -94,8 +94,9 @@ class Cluster:
             raise ValueError(f"cannot use the cluster {self.address}: {why}") from None
 
     def _probe(self) -> dict[str, str]:
-        """Asks every node for its version of the package. Returns a dictionary from node ids to node names. Raises ValueError for the first
-        node whose version differs from ours, or that starts no process in time."""
+        """Asks every node for its version of the package. Returns a dictionary from node ids to node names. Raises ValueError if the
+        version of a node differs from ours, or if a node starts no process within `PROBE_SECONDS`. Nodes that die meanwhile are left
+        out."""
         ray, until = self.ray, time.monotonic() + PROBE_SECONDS
         probe = ray.remote(num_cpus=0, max_retries=0)(_version_task())
         nodes = {node["NodeID"]: node_name(node) for node in ray.nodes() if node["Alive"]}
@@ -121,8 +122,8 @@ class Cluster:
         require(room >= count, f"the cluster has room for {room} workers of {cpus:g} CPUs ({there}), not for {count}: {advice}")
 
     def reserve_gpus(self, count: float) -> str:
-        """Reserves `count` GPUs of this machine's node for this process. The process then uses no other GPUs. Returns the ids of the GPUs,
-        separated by commas. Raises ValueError if not enough GPUs are free."""
+        """Reserves `count` GPUs of this machine for this process, so that the cluster gives them to no other. This process then uses no
+        other GPUs. Returns the ids of the GPUs, separated by commas. Raises ValueError if not enough GPUs are free."""
         ray = self.ray
         here = ray.get_runtime_context().get_node_id()
         there = next(node["Resources"].get("GPU", 0.0) for node in ray.nodes() if node["NodeID"] == here)
@@ -136,7 +137,7 @@ class Cluster:
         return os.environ["CUDA_VISIBLE_DEVICES"]
 
     def close(self) -> None:
-        """Closes the connection. Also ends the cluster if it is local."""
+        """Closes the connection, unless it was open before this object was made. Also ends the cluster if the address was local."""
         if self.ours and self.ray.is_initialized():
             with _own_signals():
                 self.ray.shutdown()
@@ -145,12 +146,12 @@ class Cluster:
 
 
 def node_name(node: dict[str, Any]) -> str:
-    """The name of a node: the name given at its start, else the name of its machine."""
+    """The name of a node: the name given at its start, else the name of its machine. `node` is an element of `ray.nodes()`."""
     return str(node["NodeName"] if node["NodeName"] != node["NodeManagerAddress"] else node["NodeManagerHostname"])
 
 
 def _on_node(node: str) -> Any:
-    """The scheduling strategy that starts a process on this node only."""
+    """The Ray scheduling strategy that starts a process only on the node with the id `node`."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     return NodeAffinitySchedulingStrategy(node, soft=False)
@@ -172,7 +173,7 @@ def _version_task() -> Callable[[], str]:
 
 def _holder_class() -> type:
     class Holder:
-        """Holds GPUs while it lives."""
+        """A Ray actor that keeps GPUs reserved while it lives."""
 
         def ids(self) -> list[str]:
             import ray
@@ -186,8 +187,8 @@ def _holder_class() -> type:
 
 
 def _check_address(address: str) -> None:
-    """Raises ValueError if an address has a wrong form, or if nothing answers there within a few seconds. local and auto are not tried
-    here."""
+    """Raises ValueError if an address has a wrong form, or if nothing answers there within `CONNECT_SECONDS`. The addresses local and auto
+    always pass."""
     if address in ("local", "auto"):
         return
     host, _, port = address.rpartition(":")
@@ -203,7 +204,8 @@ def _check_address(address: str) -> None:
 
 
 def _keep_to_loopback() -> None:
-    """Makes Ray listen on loopback only, which is its default on Windows and macOS but not on Linux."""
+    """Makes Ray accept connections only from this machine, as it does by default on Windows and macOS but not on Linux. Also sets an access
+    token, unless RAY_AUTH_MODE is set."""
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     if "RAY_AUTH_MODE" not in os.environ:  # our own token keeps other users of this machine out; Ray would write one to the home folder
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex()}
@@ -213,7 +215,7 @@ def _keep_to_loopback() -> None:
 
 @contextmanager
 def _own_signals() -> Iterator[None]:
-    """Context manager: restores the caller's SIGTERM handler after the `with` block. Ray replaces this handler in the main thread."""
+    """Context manager: restores the caller's SIGTERM handler after the `with` block, in which Ray may replace it."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
@@ -224,8 +226,8 @@ def _own_signals() -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Context manager: discards everything that Ray prints while it connects, from Python or C++. Ray's exceptions contain the same
-    information."""
+    """Context manager: discards what this process writes to standard error, from Python or C++. Used while Ray connects, because Ray's
+    exceptions contain the same information."""
     sys.stderr.flush()
     kept = os.dup(2)
     with open(os.devnull, "w") as nowhere:
@@ -239,6 +241,7 @@ def _quiet() -> Iterator[None]:
 
 
 def other_version(node: str, found: str) -> str:
-    """The message about a node that has another version of the package, or none."""
+    """The error message about a node that cannot be used. `node` is its name. `found` is its `package_version`, or "none" if the package is
+    missing there."""
     there = "does not have trilith installed" if found == "none" else f"runs trilith {found}"
     return f"node {node} of the cluster {there}, this is {package_version()}: install the same on all nodes"

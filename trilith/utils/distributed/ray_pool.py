@@ -1,7 +1,7 @@
 """Workers on a Ray cluster.
 
-`shared` is put into the object store once and passed by reference. Each worker has only a few jobs at a time, and results are
-fetched by `ray.wait`, so no queue grows without limit.
+Data that several jobs share is put into Ray's object store once and passed by reference. Each worker has only a few jobs at a time, and
+results are fetched by `ray.wait`, so no queue grows without limit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trilith.utils.distributed.ray_cluster import Cluster, node_name, other_vers
 RETRY_SECONDS = 30.0
 """Seconds before a worker is started again if its node had a different version of the package."""
 PRINTED_LINES = 5
-"""Of a job's output, only this many lines are reported, the last ones."""
+"""Maximum number of lines that are reported of what a job prints: its last lines."""
 
 
 Answers = Literal["hello", "beat"] | int
@@ -29,8 +29,11 @@ Answers = Literal["hello", "beat"] | int
 
 
 class RayWorker(Worker):
-    """A pool's record of one Ray actor. `refs` maps the Ray reference of each answer that has not arrived yet to the pair (worker, kind of
-    request)."""
+    """A pool's record of one Ray actor.
+
+    `handle` is the actor. `refs` is a dictionary that all workers of a pool share. It maps the Ray reference of each answer that has not
+    arrived yet to the worker that will answer and the kind of the request.
+    """
 
     def __init__(self, number: int, what: str, handle: Any, ray: Any, refs: dict[Any, tuple[RayWorker, Answers]]) -> None:
         super().__init__(number, f"{what} {number}")
@@ -42,7 +45,7 @@ class RayWorker(Worker):
         self._refs[self.handle.do.remote(job.content, job.shared)] = self, job.number
 
     def beat(self) -> None:
-        """Requests a heartbeat, which the worker answers after `BEAT_SECONDS`."""
+        """Requests a heartbeat. The worker answers after `BEAT_SECONDS`."""
         self._refs[self.handle.beat.remote(BEAT_SECONDS)] = self, "beat"
 
     def kill(self) -> None:
@@ -51,14 +54,15 @@ class RayWorker(Worker):
 
 
 class RayPool(Pool):
-    """A pool of workers on a cluster. If a node dies, its workers are restarted on other nodes as soon as these have room."""
+    """A pool of workers on a Ray cluster. If a node dies, its workers are restarted on other nodes as soon as there is room."""
 
     def __init__(
         self, cluster: Cluster, make: Callable[[], Work], count: int, cpus: float, concurrency: int = 1, what: str = "worker"
     ) -> None:
-        """Each worker calls `make`, and does jobs with the returned function. `make` must be picklable.
+        """Starts `count` workers, and reserves `cpus` CPUs for each of them. Raises ValueError if the cluster is too small for them.
 
-        Each worker does up to `concurrency` jobs at a time, in threads.
+        Each worker calls `make` once, and does its jobs with the function that `make` returns: up to `concurrency` at the same time, in
+        threads. `make` must be picklable. `what` is the word for a worker in notes and errors.
         """
         super().__init__(what, queue=QUEUE * concurrency)
         cluster.check_room(count, cpus)
@@ -66,7 +70,7 @@ class RayPool(Pool):
         options = {"num_cpus": cpus, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": concurrency}
         self._class = self._ray.remote(**options, concurrency_groups={"beat": 1})(_worker_class(self._ray))
         self._shared: tuple[Any, Any] = (None, None)
-        """The latest `shared` data, and the Ray reference to it."""
+        """The last value of the argument `shared` of `send`, and the Ray reference to it."""
         self._refs: dict[Any, tuple[RayWorker, Answers]] = {}
         self._reported = (0, 0)
         self.start(count)
@@ -126,7 +130,7 @@ class RayPool(Pool):
 
 
 def _death(error: BaseException) -> str:
-    """The text about a worker's death, made from Ray's error."""
+    """Says how a worker died, from the error that Ray raised. The text is a phrase after the worker's name."""
     text = " ".join(str(error).split())
     if "node has died" in text or "node is dead" in text:
         return "died with its node"
@@ -135,16 +139,20 @@ def _death(error: BaseException) -> str:
 
 
 def prepare(make: bytes) -> tuple[Any, Failure | None]:
-    """Makes the function with which a worker does jobs; called on the worker's node. Returns the pair (function, None), or (None,
-    failure)."""
+    """Called on a worker's node: unpickles `make` and calls it, to make the function with which the worker does jobs. Returns the pair
+    (function, None), or (None, failure) if this raises an exception.
+
+    The function takes a job and the data that jobs share. It returns the result, the failure and what the job printed, pickled.
+    """
     limit_threads(1)
     return attempt(lambda: partial(_do_printing, pickle.loads(make)()))
 
 
 def _do_printing(work: Work, job: Any, shared: Any) -> bytes:
-    """Does a job. Returns its result, its failure and the last lines that it printed, as pickled bytes.
+    """Does a job. Returns its result, its failure and the last lines that it printed, pickled as one tuple. The
+    failure is None if the job succeeded.
 
-    The receiver copies bytes out of Ray's object store. Arrays would remain views into the store and keep its memory in use.
+    Pickled bytes are copied out of Ray's object store when they are received. Plain arrays would keep the store's memory in use.
     """
     text = io.StringIO()
     with redirect_stdout(text), redirect_stderr(text):
@@ -154,16 +162,17 @@ def _do_printing(work: Work, job: Any, shared: Any) -> bytes:
 
 def _worker_class(ray: Any) -> type:
     """Makes the class of the Ray actors. Ray sends the code of this class to the nodes. So a node can report its version of the package
-    even if the version differs from ours or the package is missing."""
+    even if it has another version than this process, or does not have the package."""
 
     class RemoteWorker:
-        """Does jobs."""
+        """A worker on a node. `make` is a pickled function, which returns the function that does jobs."""
 
         def __init__(self, make: bytes) -> None:
             self.make, self.work = make, None
 
         def hello(self, wanted: str) -> tuple[str, int, str, Any]:
-            """Returns node id, process id, package version, and a failure if the worker's function cannot be made."""
+            """Prepares the worker if its package has the version `wanted`. Returns node id, process id, package version ("none" if the
+            package is missing), and a failure if the function for jobs cannot be made."""
             import os
 
             import ray
@@ -180,7 +189,7 @@ def _worker_class(ray: Any) -> type:
             return ray.get_runtime_context().get_node_id(), os.getpid(), version, failure
 
         def do(self, job: Any, shared: Any) -> bytes:
-            """See `_do_printing`."""
+            """Does a job. Returns its result, its failure and the last lines that it printed, pickled as one tuple."""
             return self.work(job, shared)  # type: ignore[misc]
 
         @ray.method(concurrency_group="beat")  # type: ignore[untyped-decorator]

@@ -1,7 +1,7 @@
 """Chains: the cheapest path of glued blocks past obstacles to a target. A chain has one block per layer, each on top of the previous one.
 
-Glue is rigid, so a chain from the floor stands however far it leans. But leaning, long arms and falls have a cost, because straight chains
-leave more room for the next chains.
+Glue is rigid, so a chain from the floor stands however far it leans. But a chain that leans or reaches far to the side costs more, because
+straight chains leave more room for the next chains.
 """
 
 from __future__ import annotations
@@ -17,77 +17,89 @@ from trilith.world.geometry.rectangles import Bools, Floats, Ints
 from trilith.world.scene import BLOCK_HEIGHT, PLACE_X
 
 CHAIN_CELL = 0.1
-"""Metres: among chains whose last blocks have the same width and lie in the same cell of this size, only the cheapest is extended."""
+"""Width in metres of a cell of x. Among chains whose last blocks have the same width and lie in the same cell, only the cheapest is
+extended."""
 SHARED_WIDTH = 0.15
-"""Minimum width, in metres, that a block of a chain shares with the block below it."""
+"""Minimum horizontal overlap, in metres, of a block of a chain and the block below it."""
 TARGET_INSET = 0.03
-"""Metres: the centre of a target must lie at least this far inside the block that reaches it."""
+"""Metres: the centre of a target must lie at least this far from the left and right ends of the block that reaches it."""
 TIGHT_GAP = 0.12
-"""Metres: a block that is closer to an obstacle than this costs more."""
+"""Metres: a block of a chain costs more if its horizontal distance to an obstacle is smaller than this."""
 
 # Costs are counted in blocks: each block of a chain costs 1, plus the following.
 WIDTH_COST = 0.4
-"""Per metre of the block's width, because wide blocks are in the way of later chains."""
+"""Cost of a block of a chain per metre of its width, because wide blocks are in the way of later chains."""
 DROP_COST = 2.0
-"""Per metre of free fall."""
+"""Cost of the first block of a chain per metre of its fall."""
 LEAN_COST = 5.0
-"""Per square metre: the block's width times the distance of its centre beyond the end of the block below."""
+"""Cost of a block of a chain whose centre lies beyond the end of the block or support below: this number times the distance from that end
+times the block's width, in square metres."""
 SHIFT_COST = 2.0
-"""Per metre of horizontal distance to the centre of the block below, or of the support."""
+"""Cost of a block of a chain per metre of horizontal distance to the centre of the block or support below."""
 ARM_COST = 0.5
-"""Per square metre: the block's width times the horizontal distance of its centre from the foot of the chain (`base`)."""
+"""Cost of a block of a chain for reaching far to the side: this number times the horizontal distance of its centre from the middle of the
+chain's first support, times the block's width, in square metres."""
 TIGHT_COST = 2.0
-"""For a block with an obstacle closer than TIGHT_GAP."""
+"""Cost of a block of a chain if an obstacle is closer to it than TIGHT_GAP."""
 COST_NOISE = 4.0
-"""Maximum of a random cost per block. With random costs, chains other than the cheapest are found."""
+"""Maximum of the random cost that can be added for each block of a chain, so that other chains than the cheapest are found."""
 
 
 class Links(NamedTuple):
-    """M chains whose last blocks are in the same layer. Each row describes one chain by its last block."""
+    """M chains whose last blocks are in the same layer. Each array is (M,), and entry m describes chain m by its last, topmost block."""
 
     x: Floats
     width: Floats
     cost: Floats
-    """Cost of the whole chain."""
+    """Cost of the whole chain, in blocks: each block costs 1, plus the costs that the constants of this module name."""
     base: Floats
     """x of the foot of the chain: the middle of the support of its first block."""
     root: Ints
-    """Number of the first block, as given to `start_links`."""
+    """The number by which the caller of `start_links` identified the first block of each chain."""
     parent: Ints
-    """The same chain without its last block, as a row of the layer below; -1 for a chain of one block."""
+    """For each chain, the index of the same chain without its last block, among the chains of the layer below; -1 for a chain of one
+    block."""
     offset: Ints
-    """Index of the last block's offset on its parent, -1 for the first block."""
+    """For each chain, the index of the offset of its last block on the block below, in `Surroundings.grid`; -1 for a chain of one block."""
 
     def take(self, rows: Ints) -> Links:
-        """The chains in these rows."""
+        """The chains with the indices `rows`."""
         return Links._make(column[rows] for column in self)
 
 
 class Chain(NamedTuple):
-    """A path to a target."""
+    """A chain of blocks that reaches a target."""
 
     root: int
-    """Number of the first block, as given to `start_links`."""
+    """The number by which the caller of `start_links` identified the first block."""
     rest: list[tuple[float, int]]
-    """(width, index of the offset) of each block after the first, from below."""
+    """The blocks after the first, from the lowest up, each as (width in metres, index in `Surroundings.grid` of its offset on the block
+    below)."""
 
 
 class Surroundings(NamedTuple):
     """The obstacles and blocks that a chain must avoid, and the blocks that it can use."""
 
     obstacles: Floats
-    """(O, 4): x, y, width, height."""
+    """(O, 4): x, y, width and height of each of O obstacles, in metres."""
     blocks: Floats
-    """(4, B): left, right, bottom and top of the blocks in the scene."""
+    """(4, B): x of the left and right sides, y of the bottoms and tops of B placed blocks, in metres."""
     widths: Floats
-    """(W,): widths of available blocks, ascending."""
+    """(W,): the W different widths of available blocks, ascending, in metres."""
     grid: Floats
-    """(G,): offsets at which a block can be placed on another, in units of their mean width."""
+    """(G,): the G horizontal offsets at which a block can be placed on another, ascending, in units of the mean width of the two blocks."""
 
 
 def start_links(root: Ints, x: Floats, width: Floats, y: Floats, drop: Floats, left: Floats, right: Floats, obstacles: Floats) -> Links:
-    """Makes M chains of one block each. `root` (M,) gives their numbers. Each block comes to rest at (x, y) after a fall of `drop` metres;
-    its support reaches from x = `left` to `right`. `obstacles` (O, 4) is as in `Surroundings`."""
+    """Makes M chains of one block each.
+
+    Args:
+        root: (M,), a number for each block, by which the caller can identify it in the result.
+        x, y: (M,), the centres of the blocks at rest, in metres.
+        width, drop: (M,), the widths of the blocks and the heights of their falls, in metres.
+        left, right: (M,), x of the left and right ends of the supports of the blocks.
+        obstacles: (O, 4), x, y, width and height of each of O obstacles.
+    """
     middle = (left + right) / 2
     lean = np.maximum(0, -np.minimum(x - left, right - x))
     cost = 1 + WIDTH_COST * width + DROP_COST * drop + LEAN_COST * width * lean + SHIFT_COST * np.abs(x - middle)
@@ -105,10 +117,16 @@ def cheapest_chain(
     around: Surroundings,
     noise: np.random.Generator | None,
 ) -> Chain | None:
-    """The cheapest chain that begins with any of `starts` and reaches any of T targets; None if there is none.
+    """The cheapest chain that begins with one of the M blocks `starts` and reaches one of T targets; None if there is no such chain.
 
-    The block of start m lies in layer `layer[m]`. The centre of layer k is at `heights[k]`. `target_x` (T,) and `target_layer` (T,) say
-    where the targets are. With `noise`, a random cost of up to COST_NOISE is added for every block.
+    Args:
+        starts: chains of one block each, made by `start_links`.
+        layer: (M,), the layer in which each of these blocks lies, from 0.
+        heights: y of the centre of each layer, from layer 0 to the highest layer with a target, in metres.
+        target_x: (T,), x of the centre of each target.
+        target_layer: (T,), the layer of each target.
+        around: the objects that the chain must avoid, and the blocks that it can use.
+        noise: if given, a random cost of up to COST_NOISE is drawn from it for every block.
     """
     layers: list[Links] = []
     best = (np.inf, 0, 0)
@@ -137,7 +155,7 @@ def cheapest_chain(
 
 
 def _extended(below: Links, y: float, around: Surroundings) -> Links:
-    """All chains that add one block, with its centre at height y, to a chain of the layer below."""
+    """All chains that add one block to a chain of `below`, the chains of the layer below. The centre of the new block is at height `y`."""
     found = _extend(below.x, below.width, below.cost, below.base, y, *around)
     parent, offset = found[4:].astype(np.int64)
     return Links(found[0], found[1], found[2], found[3], below.root[parent], parent, offset)
@@ -148,7 +166,11 @@ def _extend(
     below_x: Floats, below_width: Floats, below_cost: Floats, base: Floats, y: float,
     obstacles: Floats, blocks: Floats, widths: Floats, grid: Floats,
 ) -> Floats:  # fmt: skip
-    """(6, M): x, width, cost, base, parent and offset of every block that fits on a block of the layer below."""
+    """(6, K): x, width, cost, base, parent and offset (as in `Links`) of all K chains that add one block to a chain of the layer below.
+
+    `below_x`, `below_width`, `below_cost` and `base` are fields of the `Links` of the layer below. `y` is the height of the new blocks'
+    centres. The other arguments are the fields of `Surroundings`.
+    """
     found = np.empty((6, len(widths) * len(below_x) * len(grid)))
     count = 0
     for width in widths:
@@ -177,8 +199,11 @@ def _extend(
 
 @compiled
 def _beside(x: float, y: float, width: float, obstacles: Floats, gap: float) -> bool:
-    """Whether an obstacle is less than `gap` away from a block at (x, y) horizontally, and less than OBSTACLE_GAP vertically. Vertically,
-    the block also occupies the CLEARANCE above it, because it is placed that much higher than it rests."""
+    """Whether an obstacle is horizontally less than `gap`, and vertically less than OBSTACLE_GAP, away from a block that rests with its
+    centre at (x, y). `obstacles` (O, 4) has x, y, width and height.
+
+    The block is placed CLEARANCE above its resting position. So the space that it needs is higher than the block by this length.
+    """
     for ox, oy, w, h in obstacles:
         if abs(x - ox) < (width + w) / 2 + gap and abs(y + CLEARANCE / 2 - oy) < (BLOCK_HEIGHT + CLEARANCE + h) / 2 + OBSTACLE_GAP:
             return True
@@ -187,13 +212,15 @@ def _beside(x: float, y: float, width: float, obstacles: Floats, gap: float) -> 
 
 @compiled
 def _tight(x: Floats, y: Floats, width: Floats, obstacles: Floats) -> Bools:
-    """(K,): which of K blocks have an obstacle closer than TIGHT_GAP."""
+    """Mask (K,): which of K blocks have an obstacle closer than TIGHT_GAP beside them. `x`, `y` and `width` (K,) describe the blocks at
+    rest; `obstacles` (O, 4) has x, y, width and height."""
     return np.array([_beside(x[k], y[k], width[k], obstacles, TIGHT_GAP) for k in range(len(x))])
 
 
 @compiled
 def _blocked(x: float, y: float, width: float, blocks: Floats) -> bool:
-    """Whether a block at (x, y) overlaps a block of the scene."""
+    """Whether a block with its centre at (x, y) overlaps one of `blocks` (4, B), given by left, right, bottom and top. Vertical overlaps of
+    less than LEVEL are ignored."""
     for left, right, low, top in blocks.T:
         if x - width / 2 < right and x + width / 2 > left and top > y - BLOCK_HEIGHT / 2 + LEVEL and low < y + BLOCK_HEIGHT / 2 - LEVEL:
             return True

@@ -10,11 +10,11 @@ from trilith.world.geometry.rectangles import Floats, Ints, extent
 
 @compiled
 def covered_pieces(pose: Floats, size: Floats, blocks: Ints, obstacles: Ints) -> Floats:
-    """(P, 3): the covered pieces of the tops of obstacles, each as index into `obstacles` (O,), x of the left end, x of the right end. A
-    piece lies under a block whose centre is at or above the centre of the obstacle.
+    """(P, 3): the P covered pieces of the tops of obstacles. Each piece is given as (index into `obstacles`, x of its left end, x of its
+    right end). A piece lies under a block whose centre is at or above the centre of the obstacle.
 
-    The pieces of an obstacle are ordered from left to right and do not overlap: each block adds only the part to the right of the previous
-    pieces.
+    `blocks` (B,) and `obstacles` (O,) are rows of `pose` (N, 3) and `size` (N, 2). The pieces are ordered by obstacle, and from left to
+    right on each obstacle. They do not overlap, because a block adds only what lies to the right of the pieces before.
     """
     left, right, from_left = np.empty(len(blocks)), np.empty(len(blocks)), np.empty(len(blocks), dtype=np.int64)
     for k, b in enumerate(blocks):
@@ -40,7 +40,8 @@ def covered_pieces(pose: Floats, size: Floats, blocks: Ints, obstacles: Ints) ->
 
 @compiled
 def covered_lengths(pose: Floats, size: Floats, blocks: Ints, obstacles: Ints) -> Floats:
-    """(O,): covered length of the top of each obstacle, in metres."""
+    """(O,): covered length of the top of each of O obstacles, in metres. `blocks` (B,) and `obstacles` (O,) are rows of `pose` (N, 3) and
+    `size` (N, 2)."""
     lengths, pieces = np.zeros(len(obstacles)), covered_pieces(pose, size, blocks, obstacles)
     for k in range(len(pieces)):
         lengths[int(pieces[k, 0])] += pieces[k, 2] - pieces[k, 1]

@@ -8,24 +8,31 @@ from trilith.utils.compiled import compiled
 from trilith.world.geometry.rectangles import Bools, Floats
 
 LEVEL = 0.08
-"""Metres: if the tops of two objects differ by less than this, both carry a block on them. Stacked blocks sink up to 0.014 into each
-other."""
+"""Metres: if the tops of two objects differ in height by less than this, a block that lies on both is carried by both. Stacked blocks sink
+up to 0.014 into each other."""
 OBSTACLE_GAP = 0.02
-"""Metres: a falling block must stay this far away from obstacles. This is four times the distance that counts as touching."""
+"""Metres: a falling block must stay this far away from obstacles. Objects count as touching at a quarter of this distance."""
 
 
 @compiled
 def drop(
     left: float, right: float, bottom: float, top: float, boxes: Floats, sticky: Bools, obstacle: Bools, margin: float
 ) -> tuple[float, float, float, float, float, float]:
-    """The fall of an upright block onto N solid objects. `left`, `right`, `bottom` and `top` are the sides of the block; `boxes` (4, N) are
-    the sides of the objects, in the same order; `sticky` (N,) and `obstacle` (N,) are masks.
+    """Computes how an upright block falls onto N solid objects. Lengths are in metres.
+
+    Args:
+        left, right, bottom, top: the sides of the block before its fall.
+        boxes: (4, N), left, right, bottom and top of the objects.
+        sticky, obstacle: (N,), masks of the objects that are sticky, and of the obstacles.
+        margin: an obstacle that lies less than this above or below the space through which the block falls counts as beside it.
 
     Returns six numbers:
-        height of the ground that stops the block, 0 on the floor;
-        leftmost and rightmost x at which something carries it (inf and -inf: nothing does);
-        1 if a sticky object carries it, and 1 if an obstacle does, else 0;
-        horizontal gap to the nearest obstacle that is less than `margin` above or below the path (negative: overlap, inf: no obstacle).
+        y of the bottom of the block at rest, 0 on the floor;
+        x of the leftmost point at which an object carries the block, inf if none does;
+        x of the rightmost such point, -inf if none does;
+        1 if a sticky object carries the block, else 0;
+        1 if an obstacle carries the block, else 0;
+        horizontal gap between the block and the nearest obstacle beside its fall; negative if they overlap in x, inf if there is none.
     """
     west, east, low, high = boxes[0], boxes[1], boxes[2], boxes[3]
     below = bottom + LEVEL / 4
@@ -50,7 +57,11 @@ def drop(
 def drops(
     left: Floats, right: Floats, bottom: Floats, height: float, boxes: Floats, sticky: Bools, obstacle: Bools, margin: float
 ) -> Floats:
-    """(6, K): the six numbers of `drop` for each of K blocks of equal height. The blocks do not affect each other."""
+    """(6, K): the six numbers that `drop` returns, for each of K blocks. The blocks do not affect each other.
+
+    `left`, `right` and `bottom` (K,) are the sides of the blocks before their falls, and `height` is the height of every block. The other
+    arguments are those of `drop`.
+    """
     found = np.empty((6, len(left)))
     for k in range(len(left)):
         into = found[:, k]

@@ -11,13 +11,13 @@ from trilith.world.geometry.rigid_groups import rigid_groups
 
 
 def is_stable(pose: Floats, size: Floats, sticky: Bools, bonded: Bools, margin: float = 0.0) -> bool:
-    """Whether N upright objects, the floor (row 0) and blocks, stay in place. Every load must lie at least `margin` metres inside its
-    supports.
+    """Whether N upright objects stay in place. Row 0 is the floor, the other rows are blocks: `pose` (N, 3), `size` (N, 2), `sticky` (N,).
 
-    `bonded` (N, N) is True for pairs that are already bonded. A sticky block is also bonded to everything that it lies on or carries. From
-    the top down, each rigid group passes its weight and load to its supports. If a support lies under the resultant force, this support
-    gets all of the load. Otherwise the nearest support on either side gets a part, as on a lever. A group topples if the resultant lies
-    beyond all its supports. A group that includes the floor never topples. Friction, and tension in bonds, are ignored.
+    `bonded` (N, N) is True for pairs that are already bonded. A sticky block is also bonded to everything that it lies on or carries.
+    Bonded objects form a rigid group, which is treated as one body. From the top down, each group passes its weight, and the load on it, to
+    the groups below that support it. If a support lies under the centre of this force, it gets all of the force. Otherwise the nearest
+    support on either side gets a part, as on a lever. A group topples unless the centre of the force lies at least `margin` metres inside
+    the range of its supports. A group that includes the floor never topples. Friction, and tension in bonds, are ignored.
     """
     left, right, bottom, top = boxes(pose, size)
     on = (np.abs(bottom[:, None] - top) < LEVEL) & (np.minimum(right[:, None], right) > np.maximum(left[:, None], left))
@@ -33,8 +33,15 @@ def is_stable(pose: Floats, size: Floats, sticky: Bools, bonded: Bools, margin: 
 def _balances(
     group: Ints, top: Floats, weight: Floats, moment: Floats, over: Ints, under: Ints, begin: Floats, end: Floats, margin: float
 ) -> bool:
-    """Whether every group balances. `group`, `top`, `weight` and `moment` (N,) belong to objects; a moment is weight times x. The other
-    arrays (P,) belong to supports, sorted from left to right: group `over` rests on group `under` between x = `begin` and `end`."""
+    """Whether every rigid group balances (see `is_stable`). The number of a group is the lowest row of its objects.
+
+    Args:
+        group: (N,), the number of the group of each of N objects; group 0 includes the floor.
+        top, weight, moment: (N,), y of the top, weight, and weight times x of each object.
+        over, under: (P,), the numbers of two groups for each of P supports: the first rests on the second.
+        begin, end: (P,), x of the left and right ends of each support. The supports are sorted by `begin`.
+        margin: metres by which the centre of the force on a group must lie inside the range of its supports.
+    """
     load, torque, highest = np.zeros(len(group)), np.zeros(len(group)), np.empty(len(group))
     highest[0] = -np.inf
     for k in range(1, len(group)):

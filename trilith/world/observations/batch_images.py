@@ -37,15 +37,16 @@ _COLOURS = np.array(
 )
 _FLOOR, _OBSTACLE, _BLOCK, _STICKY, _SILHOUETTE, _CONNECTING, _GLUE = range(len(_COLOURS))
 TILE = 8
-"""Windows of objects begin at multiples of this number of pixels."""
+"""Pixels: the window around an object begins at a multiple of this."""
 LEAST = 2 * TILE
-"""Height and width of a window are 1, 2 or 4 times this. So there are only nine sizes, and most objects fit the smallest."""
+"""Pixels: height and width of the window around an object are each 1, 2 or 4 times this. So there are only nine sizes, and most objects fit
+the smallest."""
 
 
 class Scenes(NamedTuple):
-    """B scenes of up to R objects, as networks store them.
+    """B scenes of up to R objects, as networks store them: padded arrays, without the available blocks.
 
-    In each scene the blocks that were taken from the slots come first, in order of the slots.
+    In a task with only seven blocks, the placed blocks come first in each scene, in order of the slots from which they were taken.
     """
 
     available: Bools
@@ -61,7 +62,7 @@ class Scenes(NamedTuple):
     sticky: Float32
     """(B, R): 1 for sticky blocks, else 0."""
     points: Float32
-    """(B, P, 2): x and y of the glue points in metres."""
+    """(B, P, 2): x and y of up to P glue points in metres."""
     glued: Ints
     """(B,): the number of glue points in each scene."""
 
@@ -70,7 +71,7 @@ def images(
     available: Bools, count: Ints, pose: Float32, size: Float32, role: Ints, sticky: Float32, points: Float32, glued: Ints
 ) -> Float32:
     """Images (B, 64, 64, 3) of B scenes: the channels red, green and blue of the function `image`. The arguments are the fields of
-    `Scenes`."""
+    `Scenes`; `count` is its field `objects`."""
     out = np.empty((len(count), PIXELS, PIXELS, 3), dtype=np.float32)
     _images(Scenes(available, count, pose, size, role, sticky, points, glued), out)
     return out
@@ -87,16 +88,17 @@ def windows(
     glued: Ints,
     tight: bool = False,
 ) -> tuple[Ints, Ints, Float32]:
-    """The result of the function `segments`, cropped to a window around each object. Outside the window all channels except the coordinates
-    are 0.
+    """Draws the images of the function `segments`, one for each object, but only a window of pixels around the object. Outside the window
+    red, green, blue and alpha would be 0.
 
-    Returns three arrays. The first (V, 4) has the window of each of V objects: top, bottom, left and right in the picture of 64 × 64
-    pixels. The second (V,) has the index of the first pixel of each window in the third array. The third (P, 4) has the pixels of all
-    windows, concatenated row by row: red, green, blue, alpha.
+    Returns three arrays for the V objects of all scenes together:
+    - (V, 4): the window of each object in a picture of 64 × 64 pixels, as top, bottom, left and right; bottom and right are exclusive.
+    - (V,): for each window, the index of its first pixel in the next array.
+    - (Q, 4): red, green, blue and alpha of the Q pixels of all windows, one window after another, each row by row.
 
     In each scene the available blocks come first, then the other objects. Windows begin at multiples of 8 and are 16, 32 or 64 pixels high
     and wide. With `tight`, each window is just large enough for its object, and empty if the object lies outside the picture. The other
-    arguments are the fields of `Scenes`.
+    arguments are the fields of `Scenes`; `count` is its field `objects`.
     """
     scenes = Scenes(available, count, pose, size, role, sticky, points, glued)
     total = int(available.sum() + count.sum())
@@ -113,8 +115,8 @@ def windows(
 
 @compiled
 def _list_objects(scenes: Scenes, poses: Floats, sizes: Floats) -> None:
-    """Fills `poses` (V, 3) and `sizes` (V, 2) with the objects of all scenes. In each scene the available blocks come first, then the other
-    objects."""
+    """Fills `poses` (V, 3) and `sizes` (V, 2) with the V objects of all scenes, scene by scene. In each scene the available blocks come
+    first, then the other objects."""
     v = 0
     for b in range(len(scenes.objects)):
         for slot in range(SLOTS):
@@ -136,8 +138,9 @@ def _copy_row(one: Floats, other: Floats) -> None:
 
 @compiled
 def _boxes(pose: Floats, size: Floats, tight: bool, boxes: Ints) -> None:
-    """Fills `boxes` (V, 4) with the windows around rectangles. A rectangle outside the picture gets a window in the corner of the picture
-    or, with `tight`, an empty one."""
+    """Fills `boxes` (V, 4) with the windows around V rectangles, given by `pose` (V, 3) and `size` (V, 2). A window is top, bottom, left
+    and right in a picture of 64 × 64 pixels. With `tight`, it is just large enough; else its bounds and sizes are as `windows` describes. A
+    rectangle outside the picture gets a window in the corner of the picture or, with `tight`, an empty one."""
     tile = TILE * RENDER_PIXELS // PIXELS
     for v in range(len(pose)):
         top, bottom, left, right = _bounds(pose[v], size[v])
@@ -155,7 +158,12 @@ def _boxes(pose: Floats, size: Floats, tight: bool, boxes: Ints) -> None:
 
 @compiled
 def _windows(scenes: Scenes, pose: Floats, size: Floats, boxes: Ints, first: Ints, out: Float32) -> None:
-    """Draws the windows of all objects into `out` (P, 4), which must be 0 at the start."""
+    """Draws the windows of all V objects of `scenes` into `out` (Q, 4): red, green, blue and alpha of the Q pixels of all windows. `out`
+    must be 0 at the start.
+
+    `pose` (V, 3), `size` (V, 2) and `boxes` (V, 4) are the poses, sizes and windows of the objects. `first` (V,) is the index in `out` of
+    the first pixel of each window.
+    """
     canvas = np.empty((RENDER_PIXELS, RENDER_PIXELS, 3), dtype=np.float32)
     v = 0
     for b in range(len(scenes.objects)):
@@ -167,8 +175,12 @@ def _windows(scenes: Scenes, pose: Floats, size: Floats, boxes: Ints, first: Int
 
 @compiled
 def _window(canvas: Float32, window: Ints, out: Float32, pose: Floats, size: Floats) -> None:
-    """Draws one object into `out`: as alpha its mask, averaged over 2 × 2 pixels, and as red, green and blue the visible colours times
-    alpha."""
+    """Draws the window of one object into the first pixels of `out` (…, 4), which are 0, row by row. Alpha is the mask of the object,
+    averaged over 2 × 2 pixels. Red, green and blue are the visible colours times alpha.
+
+    `canvas` (128, 128, 3) is the render of the scene. `window` (4,) is top, bottom, left and right in a picture of 64 × 64 pixels. `pose`
+    (3,) and `size` (2,) are those of the object.
+    """
     top, bottom, left, right = _bounds(pose, size)
     if top == bottom or left == right:
         return  # the object covers no pixel: it lies outside the picture, or between two rows of pixels
@@ -202,13 +214,14 @@ def _images(scenes: Scenes, out: Float32) -> None:
 
 @compiled
 def _mean(above: Float32, below: Float32, j: int, k: int) -> float:
-    """One pixel of an image: the mean of 2 × 2 pixels in two adjacent rows of the render."""
+    """One channel of one pixel of an image: the mean over 2 × 2 pixels of the render. `above` and `below` (128, 3) are two adjacent rows of
+    the render, `j` is the column in the image, and `k` is the channel."""
     return ((above[2 * j, k] + below[2 * j, k]) + (above[2 * j + 1, k] + below[2 * j + 1, k])) * np.float32(0.25)
 
 
 @compiled
 def _draw_scene(canvas: Float32, scenes: Scenes, b: int) -> None:
-    """Fills `canvas` (128, 128, 3) with the render of one scene: floor, obstacles, blocks, glue points, then targets over them."""
+    """Fills `canvas` (128, 128, 3) with the render of scene `b`: floor, obstacles, blocks, glue points, then targets over them."""
     available, pose, size, role, sticky = scenes.available[b], scenes.pose[b], scenes.size[b], scenes.role[b], scenes.sticky[b]
     count = scenes.objects[b]
     flat = canvas.reshape(-1)
@@ -243,15 +256,16 @@ def _shape(pose: Floats, size: Floats) -> tuple[float, float, float, float, floa
 
 @compiled
 def _bounds(pose: Floats, size: Floats) -> tuple[int, int, int, int]:
-    """The bounding box of a rectangle in the render, as returned by `box`."""
+    """The bounding box of a rectangle in pixels of the render: top, bottom, left and right, where bottom and right are exclusive. `pose`
+    (3,) and `size` (2,) are in metres."""
     x, y, c, s, w, h = _shape(pose, size)
     return box(x, y, (w * abs(c) + h * abs(s)) / 2, (w * abs(s) + h * abs(c)) / 2)
 
 
 @compiled
 def box(x: float, y: float, across: float, up: float) -> tuple[int, int, int, int]:
-    """The bounding box of a shape in pixels of the render: top, bottom, left and right, where bottom and right are exclusive. `across` and
-    `up` are half the width and half the height of the shape in metres."""
+    """The bounding box of a shape in pixels of the render: top, bottom, left and right, where bottom and right are exclusive. The shape has
+    its centre at (x, y); `across` and `up` are half its width and half its height, all in metres."""
     hair = 1e-9
     down, along = (_TOP - y) * _SCALE - 0.5, (x - _LEFT) * _SCALE - 0.5
     across, up = across * _SCALE + hair, up * _SCALE + hair
@@ -262,7 +276,7 @@ def box(x: float, y: float, across: float, up: float) -> tuple[int, int, int, in
 
 @compiled
 def _rectangle(canvas: Float32, colour: Float32, pose: Floats, size: Floats) -> None:
-    """Blends a rectangle over `canvas`, in place. `colour` (4,) is red, green, blue, alpha."""
+    """Blends a rectangle over `canvas` (128, 128, 3), in place. `colour` (4,) is red, green, blue, alpha."""
     x, y, c, s, w, h = _shape(pose, size)
     top, bottom, left, right = _bounds(pose, size)
     alpha = colour[3]
@@ -277,7 +291,7 @@ def _rectangle(canvas: Float32, colour: Float32, pose: Floats, size: Floats) -> 
 
 @compiled
 def _disc(canvas: Float32, x: float, y: float) -> None:
-    """Draws the disc of a glue point at (x, y), in metres."""
+    """Draws the disc of a glue point at (x, y), in metres, into `canvas` (128, 128, 3)."""
     top, bottom, left, right = box(x, y, GLUE_RADIUS, GLUE_RADIUS)
     for i in range(top, bottom):
         dy = _TOP - (i + 0.5) / _SCALE - y

@@ -22,17 +22,18 @@ class Graph(NamedTuple):
     """A directed graph. The global input of the paper's networks is one zero, so it is not stored."""
 
     nodes: NDArray[np.float32]
-    """(N, 15): the rows of `objects`."""
+    """(N, 15): 15 features of each of N objects, as the function `objects` returns them."""
     edges: NDArray[np.float32]
-    """(E, 2): whether sender and receiver touch, and whether they are glued."""
+    """(E, 2): for each of E edges, whether its two objects touch, and whether they are glued; 1 or 0."""
     senders: NDArray[np.int64]
-    """(E,): row where each edge starts, ascending."""
+    """(E,): the row of the object where each of E edges starts, ascending."""
     receivers: NDArray[np.int64]
-    """(E,): row where each edge ends, ascending within a sender."""
+    """(E,): the row of the object where each of E edges ends, ascending among the edges with the same start."""
 
 
 def graph(scene: Scene, connectivity: Connectivity = "full") -> Graph:
-    """The graph of a scene: all ordered pairs of different objects, or the sparse subset (see `sparse_links`)."""
+    """The graph of a scene. Its edges are all ordered pairs of different objects, or the subset that `sparse_links` describes. Raises
+    ValueError if `connectivity` is not full, sparse or sparse-both."""
     if connectivity == "full":
         senders, receivers = _full_links(len(scene))
         edges = _full_edges(len(scene), scene.contact, scene.glue)
@@ -45,7 +46,7 @@ def graph(scene: Scene, connectivity: Connectivity = "full") -> Graph:
 
 
 def edge_features(scene: Scene) -> NDArray[np.float32]:
-    """(N, N, 2): whether two objects touch, and whether they are glued; symmetric."""
+    """(N, N, 2): for each pair of N objects, whether they touch, and whether they are glued; 1 or 0, symmetric."""
     return _edge_features(len(scene), scene.contact, scene.glue)
 
 
@@ -60,8 +61,8 @@ def _edge_features(n: int, contact: Ints, glue: Ints) -> NDArray[np.float32]:
 
 @compiled
 def _full_edges(n: int, contact: Ints, glue: Ints) -> NDArray[np.float32]:
-    """(N (N - 1), 2): `edge_features` for all edges of `_full_links`, in the same order. Each sender has N - 1 edges, none of them to
-    itself."""
+    """(n (n - 1), 2): for each ordered pair of different objects among n, in the order of `_full_links`, whether they touch, and whether
+    they are glued; 1 or 0. `contact` (C, 2) and `glue` (G, 2) have the pairs of rows that do."""
     features = np.zeros((n * (n - 1), EDGE_FEATURES), dtype=np.float32)
     for feature, pairs in enumerate((contact, glue)):
         for i, j in pairs:  # i < j
@@ -70,11 +71,11 @@ def _full_edges(n: int, contact: Ints, glue: Ints) -> NDArray[np.float32]:
 
 
 def sparse_links(scene: Scene, both_ways: bool = False) -> Bools:
-    """(N, N): which edges (sender, receiver) the paper's sparse graph has. The floor counts as a block.
+    """Mask (N, N) of the edges of the paper's sparse graph. Entry (i, j) is True if there is an edge from object i to object j.
 
-    Edges lead from each available block to every other object, from targets and obstacles to blocks, and both ways between blocks in
-    contact. The full graph has 3.1 to 3.4 times as many edges; the paper says about 4. With `both_ways` every edge also has its
-    reverse, and the factor is 1.6.
+    Edges lead from each available block to every object that is not an available block, from targets and obstacles to placed blocks, and
+    both ways between placed blocks in contact. The floor counts as a placed block. The full graph has 3.1 to 3.4 times as many edges; the
+    paper says about 4. With `both_ways` every edge also has its reverse, and the full graph has only 1.6 times as many.
     """
     available = scene.role == Role.AVAILABLE
     block = (scene.role == Role.BLOCK) | (scene.role == Role.FLOOR)
@@ -89,7 +90,8 @@ def sparse_links(scene: Scene, both_ways: bool = False) -> Bools:
 
 @lru_cache(maxsize=128)
 def _full_links(n: int) -> tuple[Ints, Ints]:
-    """Senders and receivers of all edges of a full graph."""
+    """The edges between all ordered pairs of n different objects. Returns two arrays (n (n - 1),): the rows where the edges start,
+    ascending, and the rows where they end, ascending among the edges with the same start."""
     senders, receivers = np.nonzero(~np.eye(n, dtype=bool))
     for array in (senders, receivers):
         array.flags.writeable = False

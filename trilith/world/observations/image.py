@@ -1,4 +1,4 @@
-"""The observation of a scene as an image, and the rasteriser that draws every picture of the package.
+"""The observation of a scene as an image, and the rasteriser that also draws the package's other pictures.
 
 Pictures are square and show the region `scene.VIEW`. Row 0 is at the top. A pixel belongs to a shape if and only if the pixel's centre lies
 inside the shape. Each shape is tested only within the window of pixels around it, which makes drawing fast.
@@ -52,7 +52,7 @@ class Window(NamedTuple):
 
 
 def render(scene: Scene, size: int = RENDER_PIXELS) -> Float32:
-    """A picture (size, size, 3) of the scene in the paper's colours, with values in [0, 1], without antialiasing."""
+    """A picture (size, size, 3) of the scene in the paper's colours: red, green and blue in [0, 1]. There is no antialiasing."""
     return draw(scene, rectangles(scene.pose, scene.size, size), size)
 
 
@@ -85,7 +85,7 @@ def draw_order(scene: Scene) -> tuple[list[int], list[int]]:
 
 
 def glue_points(scene: Scene) -> Floats:
-    """Positions (G, 2) of the G glue points in the world, each computed from the pose of the first of its two objects."""
+    """Positions (G, 2) of the G glue points, in metres. Each is computed from the pose of the first of the two bonded objects."""
     x, y, angle = scene.pose[scene.glue[:, 0]].T
     u, v = scene.glue_frame[:, 0], scene.glue_frame[:, 1]
     c, s = np.cos(angle), np.sin(angle)
@@ -93,7 +93,7 @@ def glue_points(scene: Scene) -> Floats:
 
 
 def rectangles(pose: Floats, size: Floats, pixels: int, align: int = 1) -> list[Window]:
-    """The window of each of N rectangles, given by `pose` (N, 3) and `size` (N, 2), in a picture of `pixels` × `pixels`.
+    """The window of pixels around each of N rectangles, given by `pose` (N, 3) and `size` (N, 2), in a picture of `pixels` × `pixels`.
 
     The bounds of a window are multiples of `align`, so that the window can be averaged over squares of `align` × `align` pixels.
     """
@@ -110,14 +110,15 @@ def rectangles(pose: Floats, size: Floats, pixels: int, align: int = 1) -> list[
 
 
 def discs(centre: Floats, radius: float, pixels: int, align: int = 1) -> list[Window]:
-    """The window of each of G discs, given by `centre` (G, 2) and `radius` in metres. `pixels` and `align` are as in `rectangles`."""
+    """The window of pixels around each of G discs, given by `centre` (G, 2) and `radius` in metres, in a picture of `pixels` × `pixels`.
+    The bounds of a window are multiples of `align`."""
     around = _around(centre, np.full_like(centre, radius), pixels, align)
     return [Window(top, bottom, left, right, dx * dx + dy * dy <= radius * radius) for top, bottom, left, right, dx, dy in around]
 
 
 def shrink(window: Window, factor: int) -> Window:
     """The same window in a picture with `factor` times fewer pixels per side. Its `cover` is the fraction of each new pixel that the shape
-    covers."""
+    covers. The bounds of `window` must be multiples of `factor`."""
     top, bottom, left, right, cover = window
     top, bottom, left, right = top // factor, bottom // factor, left // factor, right // factor
     # Adding whole slices is several times faster than numpy's sum over axes this short.
@@ -128,21 +129,21 @@ def shrink(window: Window, factor: int) -> Window:
 
 
 def blend(canvas: Float32, window: Window, colour: Float32) -> None:
-    """Blends a shape over a picture `canvas` (P, P, 3), in place. `colour` (4,) is red, green, blue, alpha."""
+    """Blends the shape of `window` over a picture `canvas` (P, P, 3), in place. `colour` (4,) is red, green, blue, alpha."""
     top, bottom, left, right, cover = window
     part = canvas[top:bottom, left:right]
     part += (cover * colour[3])[..., None] * (colour[:3] - part)
 
 
 def halve(picture: Float32) -> Float32:
-    """A picture (P/2, P/2, 3) of half the size: means over 2 × 2 pixels of a picture (P, P, 3)."""
+    """Halves the size of a picture: returns (P/2, P/2, 3), the means over 2 × 2 pixels of `picture` (P, P, 3)."""
     rows = picture[::2] + picture[1::2]
     return (rows[:, ::2] + rows[:, 1::2]) * np.float32(0.25)
 
 
 def draw(scene: Scene, windows: Sequence[Window], pixels: int) -> Float32:
-    """The render (pixels, pixels, 3) of a scene, drawn from the windows of all its objects. The windows are an argument because `segments`
-    needs them too."""
+    """A picture (pixels, pixels, 3) of a scene: red, green and blue in [0, 1]. `windows` has the window of each object of the scene, in row
+    order, as `rectangles` returns it."""
     table = colours(scene)
     below, above = draw_order(scene)
     # Opaque shapes are drawn by their colour's index, which is many times faster than blending.
@@ -159,12 +160,11 @@ def draw(scene: Scene, windows: Sequence[Window], pixels: int) -> Float32:
 
 
 def _around(centre: Floats, half: Floats, pixels: int, align: int) -> Iterator[tuple[int, int, int, int, Floats, Floats]]:
-    """Yields the window around each of N shapes. `half` (N, 2) is half the width and half the height of each shape.
+    """Yields the window of pixels around each of N shapes, in a picture of `pixels` × `pixels`. `centre` (N, 2) is the centre of each
+    shape, and `half` (N, 2) is half its width and half its height, in metres. The bounds of a window are multiples of `align`.
 
-    A window is yielded as top, bottom, left and right, followed by the positions of the centres of its pixels: x (columns,) and y (rows,
-    1), in metres, relative to the centre of the shape.
-
-    The window is slightly larger than the shape, so that rounding loses no pixel on the boundary. The caller tests which pixels are inside.
+    A window is yielded as six values: top, bottom, left and right, where bottom and right are exclusive; then x (columns,) and y (rows, 1)
+    of the centres of its pixels, in metres, relative to the centre of the shape. The caller tests which pixels are inside the shape.
     """
     west, east, south, north = VIEW
     share = (np.arange(pixels) + 0.5) / pixels
@@ -185,5 +185,5 @@ def _around(centre: Floats, half: Floats, pixels: int, align: int) -> Iterator[t
 
 _LINE = np.linspace(-1, 1, PIXELS, dtype=np.float32)
 COORDINATES: Float32 = np.stack(np.meshgrid(_LINE, _LINE[::-1]), axis=-1)
-COORDINATES.flags.writeable = False
 """(64, 64, 2): the coordinates x, which increases to the right, and y, which increases upwards, from -1 to 1."""
+COORDINATES.flags.writeable = False

@@ -22,7 +22,7 @@ FEATURES = len(COLUMNS)
 
 
 def objects(scene: Scene) -> NDArray[np.float32]:
-    """The observation (N, 15): a row for each object, in order of appearance."""
+    """The observation (N, 15) of a scene with N objects: the 15 features that `COLUMNS` names, for each object, in row order."""
     return _objects(scene.pose, scene.size, scene.velocity, scene.role, scene.sticky)
 
 

@@ -13,7 +13,7 @@ _EMPTY = np.concatenate([np.zeros((PIXELS, PIXELS, 4), dtype=np.float32), COORDI
 
 
 def segments(scene: Scene) -> Float32:
-    """Images (N, 64, 64, 6), one for each object, in order of appearance. The channels are red, green, blue, alpha, x, y.
+    """Images (N, 64, 64, 6), one for each of the N objects of a scene, in row order. The channels are red, green, blue, alpha, x, y.
 
     Alpha is the object's 128 × 128 mask, averaged over 2 × 2 pixels. Masks of different objects may overlap, so an object hidden by another
     still has its whole mask. Red, green and blue are those of the function `image` times alpha, so they show the visible colours. x and y

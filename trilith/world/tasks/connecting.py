@@ -20,7 +20,7 @@ MIN_GAP = 1.4
 
 
 class _Row(NamedTuple):
-    """One row of the table of levels."""
+    """The properties of the scenes of one level: a row of the table of levels."""
 
     obstacle_layers: tuple[int, ...]
     obstacles: tuple[int, int]
@@ -100,7 +100,7 @@ class Connecting(Task):
 
 
 def reached(scene: Scene) -> Bools:
-    """(T,): which targets, in row order, have their centre inside a placed block."""
+    """Mask (T,): which of the T targets of a scene, in row order, have their centre inside a placed block."""
     return _reached(scene.pose, scene.size, scene.rows(Role.BLOCK), scene.rows(Role.TARGET))
 
 

@@ -97,7 +97,7 @@ class CoveringHard(_Shelter):
 
     ## Levels
     Level d, 0 or 1, has 1–2 obstacles, 0.7 to 3.5 m wide, in each of the layers 0 … d. The training mix has two scenes of
-    level 0 for each scene of level 1, which gives the paper's mean of 4.2.
+    level 0 for each scene of level 1. The mean length of the obstacles of a scene is then 4.2 m, as in the paper.
     """
 
     name = "covering_hard"
@@ -117,13 +117,13 @@ class CoveringHard(_Shelter):
 
 
 def covered(scene: Scene) -> Floats:
-    """(O,): covered length of the top of each obstacle, in metres, in row order."""
+    """(O,): covered length of the top of each of the O obstacles of a scene, in metres, in row order."""
     return covered_lengths(scene.pose, scene.size, scene.rows(Role.BLOCK), scene.rows(Role.OBSTACLE))
 
 
 @compiled
 def _total_covered(pose: Floats, size: Floats, role: Ints) -> float:
-    """The sum of `covered`."""
+    """The covered length of all obstacles together, in metres."""
     total = 0.0
     for length in covered_lengths(pose, size, _rows(role, _BLOCK), _rows(role, _OBSTACLE)):
         total += length
@@ -132,7 +132,7 @@ def _total_covered(pose: Floats, size: Floats, role: Ints) -> float:
 
 @compiled
 def _rows(role: Ints, wanted: int) -> Ints:
-    """The rows with the role `wanted`, as `Scene.rows` returns them."""
+    """The rows with the role `wanted`, ascending. `role` (N,) has the role of each row."""
     rows, count = np.empty(len(role), dtype=np.int64), 0
     for row in range(len(role)):
         if role[row] == wanted:
@@ -143,7 +143,7 @@ def _rows(role: Ints, wanted: int) -> Ints:
 
 @compiled
 def _total_length(size: Floats, role: Ints) -> float:
-    """The summed lengths of all obstacles."""
+    """The sum of the lengths of all obstacles, in metres."""
     total = 0.0
     for row in range(len(role)):
         if role[row] == _OBSTACLE:

@@ -53,8 +53,8 @@ def known_tasks() -> dict[str, Task]:
 
 
 def _checked(given: object, spec: str | None = None) -> Task:
-    """Checks a user's task, a class or an instance, and returns it as an instance. With `spec`, its name becomes `spec`. Raises ValueError,
-    with the reason, if it is not a valid task."""
+    """Checks a user's task, a class or an instance, and returns a new instance. If `spec` (my_module:MyTask) is given, it becomes the name
+    of the instance. Raises ValueError, with the reason, if the task is not valid."""
     label = spec or getattr(given, "__name__", type(given).__name__)
     if not isinstance(given, Task) and not (isinstance(given, type) and issubclass(given, Task)):
         raise ValueError(f"{label} is not a task: it must be a subclass of trilith.Task")

@@ -13,16 +13,17 @@ from trilith.world.scene import BLOCK_HEIGHT, LARGE, MEDIUM, SMALL, Bools, Float
 from trilith.world.tasks.task import BASE_OBJECTS, OBSTACLE_HEIGHT, SCENE_WIDTH, Level, Progress, Task, layer_y, uniform
 
 CELL_GAP = 0.35
-"""Metres: a cell is this much wider than the piece in its middle."""
+"""Metres: scenes are drawn from layers of cells, with a piece of block width in the middle of each cell. A cell is this much wider than its
+piece."""
 MAX_OFFSET = 3.85
-"""Maximum distance in metres from the left end to the first cell of a layer: the width of a large block plus `CELL_GAP`."""
+"""Maximum distance in metres from the left end of the scene to the first cell of a layer: the width of a large block plus `CELL_GAP`."""
 SUPPORT = 0.9 * SMALL
 """Metres: a target counts as directly above another if the two overlap horizontally by at least this."""
 NEAR = 0.14
 """Metres: an obstacle above the floor needs a target in the layer below, with a horizontal gap between the two of at most this."""
 HEIGHT_BIAS = 1.75
-"""The probability of drawing a piece is proportional to this power of the number of its layer, counted from 1. This favours towers and
-inverted pyramids."""
+"""Targets and obstacles are drawn from the pieces of all layers. The probability of a piece is proportional to this power of the number of
+its layer, counted from 1. This favours towers and inverted pyramids."""
 MIN_OVERLAP = 0.9
 _TARGET = int(Role.TARGET)
 _WIDTHS = np.array([SMALL, MEDIUM, LARGE])
@@ -39,7 +40,8 @@ _LEVELS: dict[Level, tuple[int, int, tuple[int, int]]] = {
 
 
 class _Pieces(NamedTuple):
-    """A tessellation of a scene into P pieces of the size of blocks: layer by layer from below, and from left to right within a layer."""
+    """P pieces of the size of blocks, which fill a scene: layer by layer from below, and from left to right within a layer. Each array is
+    (P,): number of the layer, x of the centre, and width of each piece, in metres."""
 
     layer: Ints
     x: Floats
@@ -112,13 +114,15 @@ def _targets(scene: Scene) -> int:
 
 
 def filled(scene: Scene) -> Bools:
-    """(T,): which targets, in row order, have the right block in the right place."""
+    """Mask (T,): which of the T targets of a scene, in row order, are filled. A target is filled if the nearest horizontal block has its
+    size and overlaps more than 90 % of it."""
     return which_filled(scene.pose, scene.size, scene.rows(Role.BLOCK), scene.rows(Role.TARGET))
 
 
 @compiled
 def which_filled(pose: NDArray[np.floating[Any]], size: NDArray[np.floating[Any]], blocks: Ints, targets: Ints) -> Bools:
-    """(T,): like `filled`, for arrays of any objects. `blocks` and `targets` are rows of these arrays."""
+    """Mask (T,): which of T targets are filled. A target is filled if the nearest horizontal block has its size and overlaps more than 90 %
+    of it. `blocks` (B,) and `targets` (T,) are rows of `pose` (N, 3) and `size` (N, 2)."""
     result = np.zeros(len(targets), dtype=np.bool_)
     for k, t in enumerate(targets):
         nearest = np.inf
@@ -133,7 +137,8 @@ def which_filled(pose: NDArray[np.floating[Any]], size: NDArray[np.floating[Any]
 
 
 def _tessellate(rng: np.random.Generator, layers: int) -> _Pieces:
-    """Fills each layer with pieces of block width, side by side, from a random start. Cells that would end beyond 14 m are dropped."""
+    """Draws pieces of random block widths for each of `layers` layers, side by side from a random start. Pieces whose cells would end
+    beyond the 14 m of the scene are dropped."""
     parts = []
     most = int(SCENE_WIDTH / (SMALL + CELL_GAP)) + 1
     for layer in range(layers):
@@ -146,9 +151,10 @@ def _tessellate(rng: np.random.Generator, layers: int) -> _Pieces:
 
 
 def _draw_rows(rng: np.random.Generator, pieces: _Pieces, targets: int, obstacles: int) -> tuple[list[int], list[int]] | None:
-    """Two lists of pieces, those that become targets and those that become obstacles; None if the tessellation has too few pieces.
+    """Draws which pieces become targets and which become obstacles. `targets` and `obstacles` are their numbers. Returns two lists of
+    indices of pieces, or None if too few pieces are suitable.
 
-    Targets are drawn one after another, each on the floor or directly above a target already chosen. Obstacles are then drawn from the
+    Targets are drawn one after another, each on the floor or directly above a target already drawn. Obstacles are then drawn from the
     remaining pieces on the floor or above a target (see `NEAR`).
     """
     begin, end = pieces.x - pieces.width / 2, pieces.x + pieces.width / 2

@@ -43,7 +43,8 @@ def layer_y(layer: int) -> float:
 
 
 def spread(rng: np.random.Generator, widths: Sequence[float], min_gap: float = 0.0) -> list[float]:
-    """x of the centres of objects with these widths, which lie side by side across the 14 m of the scene, with random gaps.
+    """Arranges objects with these `widths` side by side across the 14 m of the scene, with random gaps. Returns x of their centres. All
+    lengths are in metres.
 
     The free length is split into gaps, including one at each end, in proportion to independent U(0, 1) draws. The draws are repeated until
     every gap between two objects is at least `min_gap`.
@@ -62,20 +63,21 @@ def spread(rng: np.random.Generator, widths: Sequence[float], min_gap: float = 0
 def obstacle_layer(
     rng: np.random.Generator, layer: int, count: tuple[int, int], width: tuple[float, float], min_gap: float = 0.0
 ) -> list[tuple[float, float, float, float]]:
-    """One layer of obstacles as (x, y, width, height). Their number is uniform in the range `count`, both ends included. Their widths are
-    uniform in the range `width`."""
+    """Draws the obstacles of the layer number `layer`. Returns (x, y, width, height) for each, in metres. Their number is uniform in the
+    range `count`, both ends included. Their widths are uniform in the range `width`. The gaps between them are at least `min_gap`
+    metres."""
     n = int(rng.integers(count[0], count[1] + 1))
     widths = rng.uniform(*width, size=n).tolist()
     return [(x, layer_y(layer), w, OBSTACLE_HEIGHT) for x, w in zip(spread(rng, widths, min_gap), widths, strict=True)]
 
 
 class Progress(NamedTuple):
-    """The parts of a task that are done in a scene, for display."""
+    """What is done of a task in a scene, for display."""
 
     done: tuple[bool, ...] = ()
     """For each target, in row order, whether it is done; empty if the task has none."""
     covered: tuple[tuple[float, float, float], ...] = ()
-    """(left x, right x, y) of each covered interval on the top of an obstacle; empty in other tasks."""
+    """(left x, right x, y) of each covered interval on the top of an obstacle, in metres; empty if covering is not the task."""
 
 
 class Task(ABC):
@@ -90,18 +92,18 @@ class Task(ABC):
     levels: ClassVar[tuple[int, ...]]
     """The levels of the curriculum, easiest first. The last level is also called "hardest"."""
     mix: ClassVar[tuple[float, ...]]
-    """Probability of each level in the training mix "all"."""
+    """Probability of each of `levels` in the training mix "all", in the same order."""
     generalisation: ClassVar[tuple[str, ...]] = ()
     """Named levels outside the curriculum, for testing only."""
     sticky_cost: ClassVar[float]
-    """Cost of a sticky block."""
+    """How much the reward is reduced by each sticky block."""
     keeps_supply: ClassVar[bool] = True
     """Whether a used block stays available."""
     pass_mark: ClassVar[float] = 0.5
     """For a curriculum by performance. An episode is good if it earns at least this fraction of its highest possible reward. A group
     of scenes passes if at least this fraction of its recent episodes is good."""
     grid: ClassVar[tuple[int, int]] = (8, 64)
-    """Heights and widths of the discrete absolute action space that the paper found best."""
+    """Number of rows and of columns of the grid of the discrete absolute action space: the numbers that the paper found best."""
 
     @abstractmethod
     def generate(self, rng: np.random.Generator, level: Level) -> Scene:
@@ -116,10 +118,11 @@ class Task(ABC):
         """Upper bound of the score in this scene. In some scenes no builder can reach it."""
 
     def group(self, scene: Scene) -> dict[str, int | str]:
-        """The group of a scene, before its first placement. In a curriculum by performance, each group must be passed separately.
+        """The group to which a scene belongs, as names and values. Two scenes are of the same group if the results are equal. In a
+        curriculum by performance, each group must be passed separately. `scene` must be a scene before the first placement.
 
-        As in the paper, the scenes of a group agree in four numbers: the number of targets, the number of obstacles, the layer of the
-        highest target and the layer of the highest obstacle. A layer is −1 if there is no such object.
+        As in the paper, there are four values: the number of targets, the number of obstacles, the layer of the highest target and the
+        layer of the highest obstacle. A layer is −1 if there is no such object.
         """
         found: dict[str, int | str] = {}
         for name, role in (("target", Role.TARGET), ("obstacle", Role.OBSTACLE)):
@@ -129,7 +132,7 @@ class Task(ABC):
         return found
 
     def progress(self, scene: Scene) -> Progress:
-        """The progress to mark in a picture of the scene; nothing by default."""
+        """What a picture of the scene should mark as done; nothing by default."""
         return Progress()
 
     def complete(self, scene: Scene, score: float) -> bool:
@@ -145,8 +148,8 @@ class Task(ABC):
         """Maximum number of rows of a scene of this level, at the end of its longest episode."""
 
     def check_level(self, level: Level) -> Level:
-        """Returns `level`, with "hardest" replaced by the last level. Raises ValueError, with the known levels, if the task has no such
-        level."""
+        """Returns `level` in the form in which the task lists it: "hardest" becomes the number of the last level, "3" becomes 3. Raises
+        ValueError, with the known levels, if the task has no such level."""
         if level == "hardest":
             return self.levels[-1]
         if isinstance(level, str) and level.isdecimal():
@@ -164,7 +167,7 @@ class Task(ABC):
         return self.check_level(level)
 
     def objects_for(self, level: Level) -> int:
-        """`max_objects` of a level or, for "all", the maximum over the levels of the mix."""
+        """Maximum number of rows of a scene of this level or, if `level` is "all", of any level of the training mix."""
         return max(self.max_objects(each) for each in (self.levels if level == "all" else (self.check_level(level),)))
 
 
