@@ -9,7 +9,8 @@ from trilith.networks.actor_critic.graph import GraphCore, GraphEncoder
 from trilith.networks.actor_critic.network import make_actor_critic
 from trilith.networks.config import EncoderConfig
 from trilith.networks.kernels import graph_edges as edges_module
-from trilith.networks.kernels.graph_edges import EdgeInputs, edge_function, edges_plain
+from trilith.networks.kernels import gru as gru_module
+from trilith.networks.kernels.graph_edges import EdgeInputs, EdgeParts, edge_function, edges_plain
 from trilith.networks.layers.graph import GraphBlock, RecurrentGraph
 from trilith.world.observations.graph import graph
 from trilith.world.scene import Scene
@@ -75,18 +76,19 @@ def test_policy_and_values_are_those_of_the_plain_form(task: str, recurrent: int
         torch.testing.assert_close(one, other, rtol=2e-3, atol=1e-3 * max(float(other.abs().max()), 1e-3), msg=name)
 
 
-@pytest.mark.parametrize("table", [False, True])
+@pytest.mark.parametrize("parts", [("table",), ("edges",), ("table", "edges", "hidden")])
 @pytest.mark.parametrize("count", [0, 1, 16, 50])
-def test_edges_in_chunks_are_edges_all_at_once(table: bool, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_edges_in_chunks_are_edges_all_at_once(parts: tuple[str, ...], count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(edges_module, "CHUNK", 16)
     nodes, width = 7, 5
     ends = torch.randint(nodes, (2, count))
     code = torch.randint(4, (count,))
-    shapes = [(4, width)] if table else [(count, 3), (width, 3)]
-    shapes += [(nodes, width), (nodes, width), (width, width), (width,)]
-    given = [torch.randn(*shape, requires_grad=True) for shape in shapes]
-    first, of_edge, rest = given[0], None if table else given[1], given[1 if table else 2 :]
-    inputs = EdgeInputs(first, of_edge, *rest, code, *ends)
+    shapes = {"table": (4, width), "edges": (count, 3), "of_edges": (width, 3), "hidden": (count, 2), "of_hidden": (width, 2)}
+    shapes = {name: shape for name, shape in shapes.items() if name.removeprefix("of_") in parts}
+    shapes |= {"send": (nodes, width), "receive": (nodes, width), "weight": (width, width), "bias": (width,)}
+    named = {name: torch.randn(*shape, requires_grad=True) for name, shape in shapes.items()}
+    given, known = list(named.values()), EdgeParts(*map(named.get, EdgeParts._fields))
+    inputs = EdgeInputs(known, *(named[name] for name in EdgeInputs._fields[1:5]), code, *ends)
     forms = [form(inputs) for form in (edge_function, edges_plain)]
     pulls = [torch.randn_like(each) for each in forms[0]]
     for one, other in zip(*forms, strict=True):
@@ -98,3 +100,22 @@ def test_edges_in_chunks_are_edges_all_at_once(table: bool, count: int, monkeypa
     with torch.no_grad():
         again = edge_function(inputs)
     assert all(torch.equal(one, other) for one, other in zip(again, forms[0], strict=True))
+
+
+@pytest.mark.parametrize("table", [False, True])
+@pytest.mark.parametrize("count", [0, 1, 16, 50])
+def test_gru_in_chunks_is_the_gru_of_torch(table: bool, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gru_module, "CHUNK", 16)
+    cell = torch.nn.GRUCell(3, 5)
+    x, hidden = torch.randn(count, 3, requires_grad=True), torch.randn(4 if table else count, 5, requires_grad=True)
+    code = torch.randint(4, (count,)) if table else None
+    old = hidden if code is None else hidden[code]
+    found, wanted, plain = gru_module.gru(cell, x, hidden, code), cell(x, old), gru_module.gru_plain(cell, x, old)
+    given, pull = [x, hidden, *cell.parameters()], torch.randn(count, 5)
+    for each in (found, plain):
+        torch.testing.assert_close(each, wanted, **CLOSE)
+        grads = [torch.autograd.grad(form, given, pull, retain_graph=True) for form in (each, wanted)]
+        for one, other in zip(*grads, strict=True):
+            torch.testing.assert_close(one, other, **CLOSE)
+    with torch.no_grad():
+        assert torch.equal(gru_module.gru(cell, x, hidden, code), found)

@@ -108,8 +108,8 @@ def difference_of_seeds(first: Sequence[float], second: Sequence[float]) -> Inte
 
 
 def mean_over_seeds(means: Sequence[float]) -> Interval:
-    """Mean of `means`, which has the mean reward of each seed, with Student's 95 % confidence interval. The interval of a single seed is
-    infinite."""
+    """Returns the mean of `means` and its 95 % confidence interval by Student's distribution. `means` has one value for each seed: the mean
+    reward of that seed. The interval of a single seed is infinite."""
     values = np.asarray(means)
     value, n = float(values.mean()), len(values)
     half = t_quantile(n - 1) * float(values.std(ddof=1)) / sqrt(n) if n > 1 else inf

@@ -216,7 +216,7 @@ def _run_folder(agent: str) -> Path | None:
 
 
 class _Card(TypedDict):
-    """The fields of a card that an entry needs."""
+    """The part of a card that a ledger entry uses. A card is the JSON file that describes saved weights."""
 
     learner_steps: Count
     spent: dict[str, float]

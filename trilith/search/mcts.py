@@ -95,8 +95,8 @@ class MCTS(SearchAlgorithm):
         """Called for each root before a search. UCT has nothing to prepare."""
 
     def select(self, root: MCTSNode[S], rng: np.random.Generator) -> Path[MCTSNode[S]]:
-        """Selects the path of one simulation. The path ends with an action that was never simulated, or with an action that ends the
-        episode. The path is empty if the root has no actions."""
+        """Selects the path of one simulation. The path ends with an action that was never simulated, that ends the episode, or
+        that leads to a state without actions. The path is empty if the root has no actions."""
         path: Path[MCTSNode[S]] = []
         node: MCTSNode[S] | None = root
         while node is not None and len(node.values):

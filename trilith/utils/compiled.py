@@ -97,8 +97,8 @@ event.register("numba:compile", compilation)
 
 
 class _ByContent(IndexDataCacheFile):
-    """A cache of the machine code of one function. It becomes invalid if one of these changes: the source file of the function, the
-    source file of a compiled function that it calls, or the value of a global constant that one of these functions uses.
+    """A cache of the machine code of one function. The cache becomes invalid when any of three things changes: the source file of the
+    function, the source file of a compiled function that it calls, or a global constant that any of these functions uses.
 
     numba's own cache compares only the modification time and the size of one file, the one that defines the function. But the machine code
     also contains functions and constants from other files.

@@ -257,8 +257,8 @@ def typed(data: Any, kind: Any) -> Any:
 
 
 def _path(kind: type, value: Any) -> Any:
-    """Converts a text to a path, because JSON has no type for paths. Raises ValueError if `kind`, the type wanted, is not Path, or `value`
-    is not a text."""
+    """Converts a text to a path, because JSON has no type for paths. `kind` is the type that is wanted. Raises ValueError if it is not
+    Path, or if `value` is not a text."""
     if kind is Path and isinstance(value, str):
         return Path(value)
     raise ValueError(f"Expected a {getattr(kind, '__name__', kind)}, got {shortened(value)}")

@@ -217,7 +217,7 @@ def open_text(text: str) -> list[dict[str, Any]]:
 
 
 def text(value: Any, name: str, most: int) -> str:
-    """Returns a text. Raises ValueError, with the limit, if `value` is not a text or has more than `most` letters."""
+    """Returns a text. Raises ValueError, with the limit, if `value` is not a text or has more than `most` characters."""
     require(isinstance(value, str) and len(value) <= most, f"{name} must be a text of at most {most} letters")
     return value
 

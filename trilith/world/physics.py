@@ -258,7 +258,8 @@ class _World:
         return False
 
     def _touch(self, i: int, j: int) -> bool:
-        """Whether two rows touch now. False if both stand still, because then the pair is not new."""
+        """Whether two rows touch now. Always False if neither of them moves: their touch was found while one of them still moved, and `run`
+        checks all pairs once more at its end."""
         one, two = self.moving.get(i), self.moving.get(j)
         if (one is None or not one.moves()) and (two is None or not two.moves()):
             return False

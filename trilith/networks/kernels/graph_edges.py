@@ -20,22 +20,40 @@ from trilith.utils.compiled import compiled
 from trilith.world.scene import Ints
 
 Array = NDArray[np.float32]
-CHUNK = 2048
-"""Number of edges per chunk. With 64 units, the few tensors of a chunk fit into 2 MB."""
+CHUNK = 1024
+"""Number of edges per chunk. With 64 units, the few tensors of a chunk fit into 1 MB."""
+
+
+class EdgeParts(NamedTuple):
+    """The parts of the first layer that depend on the edges themselves. Parts that are None are left out. There is at least one part, and
+    `hidden` only beside `edges`."""
+
+    table: Tensor | None
+    """(4, width): the part that depends on the input of an edge, for each of the four possible inputs."""
+    edges: Tensor | None = None
+    """(E, e): features of the edges."""
+    of_edges: Tensor | None = None
+    """(width, e): the weights that multiply `edges`."""
+    hidden: Tensor | None = None
+    """(E, h): further features of the edges."""
+    of_hidden: Tensor | None = None
+    """(width, h): the weights that multiply `hidden`."""
+
+    @property
+    def products(self) -> list[tuple[Tensor, Tensor]]:
+        """The arrays of features, each with its weights."""
+        pairs = (self.edges, self.of_edges), (self.hidden, self.of_hidden)
+        return [(features, weights) for features, weights in pairs if features is not None and weights is not None]
 
 
 class EdgeInputs(NamedTuple):
     """The inputs of `edge_function` for E edges between V nodes.
 
-    The edge function has two layers, each with a ReLU. The first layer is a sum of three parts: from the edge, from its sender and from its
-    receiver. One of the parts includes the bias.
+    The edge function has two layers, each with a ReLU. The first layer is a sum of the parts of the edges, of their senders and of their
+    receivers. One of these includes the bias.
     """
 
-    given: Tensor
-    """(E, e): the features of the edges. If `of_edge` is None, `given` is a table (4, width) instead: the edge's part of the first layer,
-    for each of the four possible inputs of an edge."""
-    of_edge: Tensor | None
-    """(width, e): the weights of the edge's part of the first layer, or None."""
+    known: EdgeParts
     send: Tensor
     """(V, width): the part of the first layer from each node as a sender."""
     receive: Tensor
@@ -54,78 +72,88 @@ class EdgeInputs(NamedTuple):
 
 def edge_function(inputs: EdgeInputs) -> tuple[Tensor, Tensor]:
     """Returns two tensors: the edges (E, width) after the two layers, and for each node the sum (V, width) of the edges that end there."""
-    return _Edges.apply(torch.is_grad_enabled(), *inputs) if inputs.given.device.type == "cpu" else edges_plain(inputs)
+    if inputs.send.device.type != "cpu":
+        return edges_plain(inputs)
+    return _Edges.apply(torch.is_grad_enabled(), *inputs.known, *inputs[1:])
 
 
 def edges_plain(inputs: EdgeInputs) -> tuple[Tensor, Tensor]:
     """`edge_function` in tensor operations, for any device."""
-    given, of_edge, send, receive, weight, bias, code, sender, receiver = inputs
-    own = given.index_select(0, code) if of_edge is None else F.linear(given, of_edge)
-    hidden = F.relu(own + send.index_select(0, sender) + receive.index_select(0, receiver))
-    edges = F.relu(F.linear(hidden, weight, bias))
-    return edges, torch.zeros_like(send).index_add(0, receiver, edges)
+    known, send, receive, weight, bias, code, sender, receiver = inputs
+    first = send.index_select(0, sender) + receive.index_select(0, receiver)
+    if known.table is not None:
+        first = first + known.table.index_select(0, code)
+    for features, weights in known.products:
+        first = torch.addmm(first, features, weights.t())
+    new = F.relu(F.linear(F.relu(first), weight, bias))
+    return new, torch.zeros_like(send).index_add(0, receiver, new)
 
 
 class _Edges(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, learning: bool, *inputs: Tensor) -> tuple[Tensor, Tensor]:
-        given, of_edge, send, receive, weight, bias, code, sender, receiver = EdgeInputs(*inputs)
-        given, send, receive = (each.contiguous() for each in (given, send, receive))
+        known, rest = EdgeParts(*(each if each is None else each.contiguous() for each in inputs[:5])), inputs[5:]
+        send, receive, weight, bias, code, sender, receiver = (each.contiguous() for each in rest)
         n, width, kept = len(sender), weight.shape[0], learning and any(ctx.needs_input_grad)
-        hidden, edges, arrived = send.new_empty(n if kept else CHUNK, width), send.new_empty(n, width), torch.zeros_like(send)
+        between, new, arrived = send.new_empty(n if kept else CHUNK, width), send.new_empty(n, width), torch.zeros_like(send)
         for start in range(0, n, CHUNK):
             part = slice(start, start + CHUNK)
-            first, second = hidden[part] if kept else hidden[: n - start], edges[part]
-            if of_edge is None:
-                torch.index_select(given, 0, code[part], out=first)
-            else:
-                torch.mm(given[part], of_edge.t(), out=first)
+            first, second = between[part] if kept else between[: n - start], new[part]
+            if known.table is not None:
+                torch.index_select(known.table, 0, code[part], out=first)
+            for k, (features, weights) in enumerate(known.products):
+                if known.table is None and not k:
+                    torch.mm(features[part], weights.t(), out=first)
+                else:
+                    first.addmm_(features[part], weights.t())
             _gather(first.numpy(), send.numpy(), receive.numpy(), sender[part].numpy(), receiver[part].numpy())
             torch.addmm(bias, first, weight.t(), out=second)
             _collect(second.numpy(), arrived.numpy(), receiver[part].numpy())
         if kept:
-            ctx.save_for_backward(given, of_edge, weight, code, sender, receiver, hidden, edges)
+            ctx.save_for_backward(*known, weight, code, sender, receiver, between, new)
             ctx.set_materialize_grads(False)
             ctx.nodes = len(send)
-        return edges, arrived
+        return new, arrived
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        given, of_edge, weight, code, sender, receiver, hidden, edges = ctx.saved_tensors
-        n, width = hidden.shape
-        of_edges, of_arrived = grads
-        of_arrived = hidden.new_zeros(ctx.nodes, width) if of_arrived is None else of_arrived.contiguous()
+        *parts, weight, code, sender, receiver, between, new = ctx.saved_tensors
+        known = EdgeParts(*parts)
+        n, width = between.shape
+        of_new, of_arrived = grads
+        of_arrived = between.new_zeros(ctx.nodes, width) if of_arrived is None else of_arrived.contiguous()
         send_grad, receive_grad = torch.zeros_like(of_arrived), torch.zeros_like(of_arrived)
         # If only the gradient of the actions is needed, the gradients of the weights are skipped. They are a third of the work.
-        need = EdgeInputs(*ctx.needs_input_grad[1:])
-        given_grad = torch.zeros_like(given) if need.given else None
-        of_edge_grad = torch.zeros_like(of_edge) if need.of_edge else None
-        weight_grad = torch.zeros_like(weight) if need.weight else None
-        bias_grad = hidden.new_zeros(width) if need.bias else None
-        above_, below_ = hidden.new_empty(CHUNK, width), hidden.new_empty(CHUNK, width)
+        needed = [*ctx.needs_input_grad[1:6], *ctx.needs_input_grad[8:10]]
+        likes = [*parts, weight, between[0] if n else weight[0]]  # the last has the shape of the bias
+        of_parts = [torch.zeros_like(like) if need else None for need, like in zip(needed, likes, strict=True)]
+        table_grad, edges_grad, of_edges_grad, hidden_grad, of_hidden_grad, weight_grad, bias_grad = of_parts
+        grads_of_products = (edges_grad, of_edges_grad), (hidden_grad, of_hidden_grad)
+        above_, below_ = between.new_empty(CHUNK, width), between.new_empty(CHUNK, width)
         for start in range(0, n, CHUNK):
             part = slice(start, start + CHUNK)
             above, below = above_[: n - start], below_[: n - start]
-            if of_edges is None:
+            if of_new is None:
                 above.zero_()
             else:
-                above.copy_(of_edges[part])
-            _collect_back(above.numpy(), edges[part].numpy(), of_arrived.numpy(), receiver[part].numpy())
+                above.copy_(of_new[part])
+            _collect_back(above.numpy(), new[part].numpy(), of_arrived.numpy(), receiver[part].numpy())
             if bias_grad is not None:
                 bias_grad += above.sum(dim=0)
             if weight_grad is not None:
-                weight_grad.addmm_(above.t(), hidden[part])
+                weight_grad.addmm_(above.t(), between[part])
             torch.mm(above, weight, out=below)
             ends = sender[part].numpy(), receiver[part].numpy()
-            _gather_back(below.numpy(), hidden[part].numpy(), send_grad.numpy(), receive_grad.numpy(), *ends)
-            if of_edge_grad is not None:
-                of_edge_grad.addmm_(below.t(), given[part])
-            if given_grad is not None and of_edge is not None:
-                torch.mm(below, of_edge, out=given_grad[part])
-            elif given_grad is not None:
-                _sum_rows(given_grad.numpy(), below.numpy(), code[part].numpy())
-        return None, given_grad, of_edge_grad, send_grad, receive_grad, weight_grad, bias_grad, None, None, None
+            _gather_back(below.numpy(), between[part].numpy(), send_grad.numpy(), receive_grad.numpy(), *ends)
+            for (features, weights), (features_grad, weights_grad) in zip(known.products, grads_of_products, strict=False):
+                if weights_grad is not None:
+                    weights_grad.addmm_(below.t(), features[part])
+                if features_grad is not None:
+                    torch.mm(below, weights, out=features_grad[part])
+            if table_grad is not None:
+                sum_rows(table_grad.numpy(), below.numpy(), code[part].numpy())
+        return None, *of_parts[:5], send_grad, receive_grad, weight_grad, bias_grad, None, None, None
 
 
 @compiled
@@ -173,7 +201,7 @@ def _gather_back(grad: Array, hidden: Array, send: Array, receive: Array, sender
 
 
 @compiled
-def _sum_rows(table: Array, rows: Array, code: Ints) -> None:
+def sum_rows(table: Array, rows: Array, code: Ints) -> None:
     """Backward pass of a table lookup: adds each row of `rows` (E, width) to row `code` of `table` (4, width)."""
     for e in range(len(code)):
         at, row = table[code[e]], rows[e]

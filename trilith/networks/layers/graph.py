@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trilith.networks.kernels.graph_edges import EdgeInputs, edge_function
+from trilith.networks.kernels.graph_edges import EdgeInputs, EdgeParts, edge_function
+from trilith.networks.kernels.gru import gru
 
 
 class MLP(nn.Module):
@@ -93,9 +94,9 @@ class GraphBlock(nn.Module):
         biases = torch.cat([self.edge.first.bias, self.node.first.bias])
         of_globs = F.linear(globs, torch.cat([of_glob, of_glob_too]), biases).index_select(0, links.graph)
         first, rest = of_globs.chunk(2, dim=1)
-        given, times_edge = (F.linear(edges, of_edge), None) if table else (edges, of_edge)
+        known = EdgeParts(F.linear(edges, of_edge)) if table else EdgeParts(None, edges, of_edge)
         second, ends = self.edge.second, (links.code, links.sender, links.receiver)
-        new_edges, arrived = edge_function(EdgeInputs(given, times_edge, send + first, receive, second.weight, second.bias, *ends))
+        new_edges, arrived = edge_function(EdgeInputs(known, send + first, receive, second.weight, second.bias, *ends))
         new_nodes = self.node.after(torch.addmm(own + rest, arrived, of_arrived.t()))
         both = torch.cat([arrived, new_nodes], dim=1)
         sums = both.new_zeros(len(globs), both.shape[1]).index_add(0, links.graph, both)
@@ -118,7 +119,8 @@ class RecurrentGraph(nn.Module):
         """Returns the hidden states of edges (E, width), nodes (V, width) and globals (G, width) after the last step. `given` has the input
         features of the three. `encoded` has their encodings, which are the first previous output and the first hidden states."""
         last = hidden = encoded
+        cells = [cell for cell in self.grus if isinstance(cell, nn.GRUCell)]
         for _ in range(self.steps):
             last = self.block(*(torch.cat(each, dim=1) for each in zip(given, last, hidden, strict=True)), links)
-            hidden = tuple(gru(new, old) for gru, new, old in zip(self.grus, last, hidden, strict=True))
+            hidden = tuple(gru(cell, new, old) for cell, new, old in zip(cells, last, hidden, strict=True))
         return hidden

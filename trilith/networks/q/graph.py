@@ -26,6 +26,8 @@ from torch.nn import functional as F
 from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inference.pixels import PIXEL_FEATURES
 from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, Floats32, ReplaySchema, SceneBatch, once_per_batch
+from trilith.networks.kernels.graph_edges import EdgeInputs, EdgeParts, edge_function
+from trilith.networks.kernels.gru import gru
 from trilith.networks.layers.graph import MLP, Links
 from trilith.networks.layers.object_cnn import ObjectCNN
 from trilith.networks.q.base import DEFAULT, QNet
@@ -111,34 +113,31 @@ class GraphNet(QNet):
         zero = packed.nodes.new_zeros(len(links.per_graph), GLOBAL_FEATURES)
         glob = glob_hidden = self.encode_global(zero[:1]).expand(len(zero), -1)
 
+        ends = links.code, links.sender, links.receiver
         for n in range(1, self.recurrent + 1):
             glob_in = torch.cat([zero, glob, glob_hidden], dim=1)
             node_in = torch.cat([packed.nodes, node, node_hidden], dim=1)
             send, receive = F.linear(node_in, of_nodes).chunk(2, dim=1)
             send = send + F.linear(glob_in, of_global, self.core_edge.first.bias).index_select(0, links.graph)
-            layer = send.index_select(0, links.sender) + receive.index_select(0, links.receiver)
-            layer = layer + (table if n == 1 else first).index_select(0, links.code)
-            if n > 1:
-                layer = torch.addmm(torch.addmm(layer, edge, of_edge.t()), edge_hidden, of_hidden.t())
-            new_edge = self.core_edge.after(layer)
-
-            arrived = torch.zeros_like(node).index_add(0, links.receiver, new_edge)
+            known = EdgeParts(table) if n == 1 else EdgeParts(first, edge, of_edge, edge_hidden, of_hidden)
+            second = self.core_edge.second
+            new_edge, arrived = edge_function(EdgeInputs(known, send, receive, second.weight, second.bias, *ends))
             node = self.core_node(torch.cat([arrived, node_in, glob_in.index_select(0, links.graph)], dim=1))
             sums = zero.new_zeros(len(zero), 2 * width).index_add(0, links.graph, torch.cat([arrived, node], dim=1))
             means = sums / links.per_graph.repeat_interleave(width, dim=1).clamp(min=1)
             glob = self.core_global(torch.cat([means, glob_in], dim=1))
-            glob_hidden = _gru(self.gru_global, glob, glob_hidden)
+            glob_hidden = gru(self.gru_global, glob, glob_hidden)
 
             which = links.code if n == 1 else None  # rows of the table in the first step
             if n < self.recurrent:
-                edge, edge_hidden = new_edge, _gru(self.gru_edge, new_edge, edge_hidden, which)
-                node_hidden = _gru(self.gru_node, node, node_hidden)
+                edge, edge_hidden = new_edge, gru(self.gru_edge, new_edge, edge_hidden, which)
+                node_hidden = gru(self.gru_node, node, node_hidden)
             elif chosen is not None:
                 if which is None:
                     edge_hidden = edge_hidden.index_select(0, chosen)
                 else:
                     which = which.index_select(0, chosen)
-                edge_hidden = _gru(self.gru_edge, new_edge.index_select(0, chosen), edge_hidden, which)
+                edge_hidden = gru(self.gru_edge, new_edge.index_select(0, chosen), edge_hidden, which)
         return edge_hidden, glob_hidden
 
     def _decode(self, edges: Tensor, globals_: Tensor, graph: Tensor) -> Tensor:
@@ -265,21 +264,6 @@ def linked_nodes(batch: SceneBatch, connectivity: Connectivity) -> Bools:
     if connectivity == "sparse-both":
         one_way = one_way | one_way.swapaxes(1, 2)
     return (one_way | touching) & both
-
-
-def _gru(cell: nn.GRUCell, x: Tensor, hidden: Tensor, code: Tensor | None = None) -> Tensor:
-    """The new hidden states (E, width) of a GRU cell for the inputs x (E, width). `hidden` has the old hidden states, one row per input. If
-    `code` (E,) is given, `hidden` is a table instead, and its row `code[i]` belongs to input i."""
-    given = F.linear(hidden, cell.weight_hh, cell.bias_hh)
-    if code is not None:
-        given, hidden = given.index_select(0, code), hidden.index_select(0, code)
-    new = F.linear(x, cell.weight_ih, cell.bias_ih)
-    # A split is faster than slices: its gradient is one copy, while the gradient of each slice is a padded tensor.
-    sizes = [2 * hidden.shape[1], hidden.shape[1]]
-    (new_gates, new_part), (given_gates, given_part) = new.split(sizes, dim=1), given.split(sizes, dim=1)
-    reset, keep = (new_gates + given_gates).sigmoid().chunk(2, dim=1)
-    candidate = torch.addcmul(new_part, reset, given_part).tanh()
-    return torch.lerp(candidate, hidden, keep)
 
 
 _SLOT_ROWS = np.zeros((SLOTS, FEATURES), np.float32)

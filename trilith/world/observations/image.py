@@ -52,7 +52,8 @@ class Window(NamedTuple):
 
 
 def render(scene: Scene, size: int = RENDER_PIXELS) -> Float32:
-    """A picture (size, size, 3) of the scene in the paper's colours: red, green and blue in [0, 1]. There is no antialiasing."""
+    """A picture of the scene in the paper's colours, as an array (size, size, 3). The last axis is red, green and blue, each from 0 to 1.
+    There is no antialiasing."""
     return draw(scene, rectangles(scene.pose, scene.size, size), size)
 
 

@@ -114,15 +114,15 @@ def _targets(scene: Scene) -> int:
 
 
 def filled(scene: Scene) -> Bools:
-    """Mask (T,): which of the T targets of a scene, in row order, are filled. A target is filled if the nearest horizontal block has its
-    size and overlaps more than 90 % of it."""
+    """Mask (T,): which of the T targets of a scene, in row order, are filled. A target is filled if the nearest horizontal block has the
+    size of the target and overlaps more than 90 % of it."""
     return which_filled(scene.pose, scene.size, scene.rows(Role.BLOCK), scene.rows(Role.TARGET))
 
 
 @compiled
 def which_filled(pose: NDArray[np.floating[Any]], size: NDArray[np.floating[Any]], blocks: Ints, targets: Ints) -> Bools:
-    """Mask (T,): which of T targets are filled. A target is filled if the nearest horizontal block has its size and overlaps more than 90 %
-    of it. `blocks` (B,) and `targets` (T,) are rows of `pose` (N, 3) and `size` (N, 2)."""
+    """Mask (T,): which of T targets are filled. A target is filled if the nearest horizontal block has the size of the target and overlaps
+    more than 90 % of it. `blocks` (B,) and `targets` (T,) are rows of `pose` (N, 3) and `size` (N, 2)."""
     result = np.zeros(len(targets), dtype=np.bool_)
     for k, t in enumerate(targets):
         nearest = np.inf

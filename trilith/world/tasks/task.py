@@ -167,7 +167,8 @@ class Task(ABC):
         return self.check_level(level)
 
     def objects_for(self, level: Level) -> int:
-        """Maximum number of rows of a scene of this level or, if `level` is "all", of any level of the training mix."""
+        """Maximum number of rows that a scene of this level can have. If `level` is "all", the maximum over all levels of the training
+        mix."""
         return max(self.max_objects(each) for each in (self.levels if level == "all" else (self.check_level(level),)))
 
 
