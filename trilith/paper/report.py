@@ -17,7 +17,7 @@ import numpy as np
 from trilith.evaluation.scene_sets import start_in_set
 from trilith.evaluation.statistics import spread_of_seeds
 from trilith.paper.claims import CLAIMS, Side, answer, compare_sides
-from trilith.paper.figures import FIGURES, LEGAL, Figure, Row, level_name
+from trilith.paper.figures import FIGURES, FOUR, LEGAL, Figure, Row, level_name
 from trilith.paper.ledger import Entry, read_ledger
 from trilith.paper.plan import Measurement, index, make_plan, make_run, measurement_seconds, measurements_of, run_seconds, runs_of
 from trilith.paper.scales import SCALES, Scale
@@ -182,18 +182,12 @@ def page(data: Mapping[str, Any], pictures: Mapping[str, str], how: Scale, entri
         "",
         "## Claim by claim",
         "",
-        "A claim *agrees* or *disagrees* only where a 95 % interval over at least three seeds a side (Welch) excludes 0. A seed that does "
-        "not beat random legal placements *did not learn here*, and is no evidence.",
+        "A claim *agrees* or *disagrees* only where a 95 % interval over at least three seeds a side (Welch) excludes 0. The figures are the "
+        "difference, its interval, and the number of seeds that learned on the two sides. A seed that does not beat random legal "
+        "placements *did not learn here*, and is no evidence. –: not measured; empty: no claim.",
         "",
-        "| claim | where | task | level | seeds | did not learn | difference (95 %) | verdict |",
-        "|---|---|---|---|---|---|---|---|",
+        *_claims_table(data["claims"]),
     ]
-    for each in data["claims"]:
-        seeds, unlearned = (" and ".join(map(str, each[name])) for name in ("seeds", "did_not_learn"))
-        interval = each["difference"]
-        shown = f"{interval[0]:+.2f} ({interval[1]:+.2f} to {interval[2]:+.2f})" if interval else "–"
-        where = f"{get_task(each['task']).title} | {each['level']}"
-        lines.append(f"| {each['claim']} | {each['where']} | {where} | {seeds} | {unlearned} | {shown} | *{each['verdict']}* |")
     for name, figure in FIGURES.items():
         lines += ["", f"## {_heading(name)}: {figure.title}", ""]
         lines += [f"![{figure.title}]({IMAGES}/{pictures[name]})", ""] if name in pictures else []
@@ -202,6 +196,29 @@ def page(data: Mapping[str, Any], pictures: Mapping[str, str], how: Scale, entri
         if not data["figures"][name] and figure.kind != "scenes":
             lines += ["", _what_it_takes(figure, scale, how)]
     return "\n".join(lines) + "\n"
+
+
+def _claims_table(claims: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A Markdown table as a list of lines, with a row for each claim and level and a column for each task. `claims` is as `collect` makes
+    it."""
+    titles = " | ".join(get_task(task).title for task in FOUR)
+    lines = [f"| claim | where | level | {titles} |", "|---|---|---|" + "---|" * len(FOUR)]
+    rows: dict[tuple[str, str, Level], dict[str, str]] = {}
+    for each in claims:
+        rows.setdefault((each["claim"], each["where"], each["level"]), {})[each["task"]] = _verdict(each)
+    for (claim, where, level), cells in rows.items():
+        lines.append(f"| {claim} | {where} | {level} | {' | '.join(cells.get(task, '') for task in FOUR)} |")
+    return lines
+
+
+def _verdict(claim: Mapping[str, Any]) -> str:
+    """The verdict on a claim in one task, with the evidence for it. "–" if nothing was measured."""
+    learned, unlearned, interval = claim["seeds"], claim["did_not_learn"], claim["difference"]
+    if not any((*learned, *unlearned)):
+        return "–"
+    shown = f"{interval[0]:+.2f} ({interval[1]:+.2f} to {interval[2]:+.2f}), " if interval else ""
+    missing = f"; did not learn: {unlearned[0]} and {unlearned[1]}" if any(unlearned) else ""
+    return f"*{claim['verdict']}*: {shown}{learned[0]} and {learned[1]} seeds{missing}"
 
 
 def _heading(name: str) -> str:
