@@ -7,16 +7,21 @@ Everything is measured in one process in one run, so read the ratios; the machin
   Box2D itself needs for the same worlds, creating them and stepping them; *step / engine*: the two as a ratio.
 - *planner steps/s*: the same whole steps over the planner's episodes in the first validation scenes, which are tall and stand.
 - *physics steps* are of those episodes too.
+
+The last line says whether the engine runs outside the interpreter's lock: two threads would then take the time of one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Thread
+from time import perf_counter
 from time import process_time as clock
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import pyb2d3
 import tyro
 from rich.console import Console
 from rich.table import Table
@@ -220,6 +225,40 @@ def measure(task: str, count: int) -> list[str]:
     ]
 
 
+BODIES = 1500
+"""Of a world whose steps take nearly all of their time inside the engine."""
+
+
+def threads_ratio(steps: int = 100) -> float:
+    """Time by the clock of two threads that each step a world of their own, over that of one thread: 1 without a lock, 2 with one."""
+
+    def heavy() -> Any:
+        world = engine_world()
+        definition, shape = pyb2d3.body_def(type=pyb2d3.BodyType.DYNAMIC), pyb2d3.shape_def(density=1.0)
+        for k in range(BODIES):
+            definition.position = (0.72 * (k % 15), 0.9 * (k // 15))
+            world.create_body_from_def(definition).create_polygon_shape(shape, pyb2d3.box(0.35, 0.35))
+        return world
+
+    def run(world: Any) -> None:
+        for _ in range(steps):
+            world.step(TIME_STEP, SUB_STEPS)
+
+    times = []
+    for count in (1, 2):
+        worlds = [heavy() for _ in range(count)]
+        threads = [Thread(target=run, args=(world,)) for world in worlds]
+        begin = perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        times.append(perf_counter() - begin)
+        for world in worlds:
+            world.destroy()
+    return times[1] / times[0]
+
+
 def main(count: Positional[int] = 2000) -> None:
     """Prints the table of so many steps in each task."""
     table = Table(title=f"hardest levels, {count} steps each, one core")
@@ -232,6 +271,7 @@ def main(count: Positional[int] = 2000) -> None:
     for task in TASKS:
         table.add_row(*measure(task, count))
     Console(width=140).print(table)
+    print(f"two threads with a world each take {threads_ratio():.1f} times as long as one thread with one world")
 
 
 if __name__ == "__main__":
