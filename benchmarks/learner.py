@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -42,9 +43,11 @@ from trilith.agents.rs0.config import RS0Config
 from trilith.agents.rs0.learner import RS0Learner
 from trilith.networks.inputs.placements import boxes, locate, look_forward
 from trilith.networks.inputs.scene_batch import Records
+from trilith.networks.kernels.graph_edges import edges_plain
+from trilith.networks.kernels.gru import gru_plain
 from trilith.networks.layers import attention
 from trilith.networks.layers.attention import relational_attention, relational_attention_plain
-from trilith.networks.q import objects
+from trilith.networks.q import graph, objects
 from trilith.networks.q.base import QNet
 from trilith.networks.q.objects import look, look_by_tensors
 from trilith.training.actor import CorrectRequest, PlayRequest, collect
@@ -76,6 +79,8 @@ class Options:
     """Time for each figure."""
     loop_seconds: float = 30.0
     """Time for each recipe's whole loop, learner and actors in processes of their own; 0 leaves it out."""
+    batches: tuple[int, ...] = ()
+    """Only time whole learner steps with these numbers of transitions, in compiled and in tensor form, as on a GPU."""
 
 
 def best_of(jobs: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, float]:
@@ -148,6 +153,9 @@ def main(options: Options) -> None:
     """Prints all figures."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
+    if options.batches:
+        batch_sizes(options)
+        return
     found = states(options.task, 2 * max(options.batch, 32), level="hardest")
     before, after = found[: options.batch], found[options.batch : 2 * options.batch]
     print(f"{options.task}, {options.batch} transitions, {np.mean([len(s.scene) for s in before]):.1f} objects a scene, one thread")
@@ -209,6 +217,27 @@ def q_learner(options: Options) -> None:
     )
     for name, ms in took.items():
         print(f"  {name:40} {1e3 / ms:8.1f} learner steps/s   {next(iter(took.values())) / ms:6.1f} × the first")
+
+
+def batch_sizes(options: Options) -> None:
+    """Whole learner steps by the number of transitions: ms a step, and µs a transition."""
+    plain = (
+        (attention, "relational_attention", relational_attention_plain), (objects, "look", look_by_tensors),
+        (graph, "edge_function", edges_plain), (graph, "gru", gru_plain),
+    )  # fmt: skip
+    for recipe in ("objects", "gn-dqn-tuned"):
+        config: DQNConfig = recipe_config(recipe, options.task).agent
+        episodes = hardest_episodes(config, options.task)
+        for form, patches in (("compiled", ()), ("tensors", plain)):
+            for batch in options.batches:
+                learner = DQNLearner(replace(config, batch=batch), options.task, seed=0)
+                for episode in episodes:
+                    learner.add(episode._replace(exploration=learner.exploration(), correction=False))
+                with ExitStack() as stack:
+                    for module, name, function in patches:
+                        stack.enter_context(patch.object(module, name, function))
+                    ms = best_of({form: partial(learner.step, np.random.default_rng(0))}, options.seconds)[form]
+                print(f"  {recipe:13} {form:9} {batch:5} transitions: {ms:8.1f} ms a step, {1e3 * ms / batch:6.0f} µs a transition")
 
 
 def hardest_episodes(config: DQNConfig, task: str) -> list[Episode]:

@@ -110,7 +110,7 @@ def test_gru_in_chunks_is_the_gru_of_torch(table: bool, count: int, monkeypatch:
     x, hidden = torch.randn(count, 3, requires_grad=True), torch.randn(4 if table else count, 5, requires_grad=True)
     code = torch.randint(4, (count,)) if table else None
     old = hidden if code is None else hidden[code]
-    found, wanted, plain = gru_module.gru(cell, x, hidden, code), cell(x, old), gru_module.gru_plain(cell, x, old)
+    found, wanted, plain = gru_module.gru(cell, x, hidden, code), cell(x, old), gru_module.gru_plain(cell, x, hidden, code)
     given, pull = [x, hidden, *cell.parameters()], torch.randn(count, 5)
     for each in (found, plain):
         torch.testing.assert_close(each, wanted, **CLOSE)

@@ -182,8 +182,8 @@ def page(data: Mapping[str, Any], pictures: Mapping[str, str], how: Scale, entri
         "",
         "## Claim by claim",
         "",
-        "A claim *agrees* or *disagrees* only where a 95 % interval over at least three seeds a side (Welch) excludes 0. The figures are the "
-        "difference, its interval, and the number of seeds that learned on the two sides. A seed that does not beat random legal "
+        "A claim *agrees* or *disagrees* only where a 95 % interval over at least three seeds a side (Welch) excludes 0. The figures are "
+        "the difference, its interval, and the number of seeds that learned on the two sides. A seed that does not beat random legal "
         "placements *did not learn here*, and is no evidence. –: not measured; empty: no claim.",
         "",
         *_claims_table(data["claims"]),

@@ -23,12 +23,14 @@ def gru(cell: nn.GRUCell, x: Tensor, hidden: Tensor, code: Tensor | None = None)
     weights = cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh
     if x.device.type == "cpu":
         return _GRU.apply(torch.is_grad_enabled(), x, hidden, *weights, code)
-    return gru_plain(cell, x, hidden if code is None else hidden.index_select(0, code))
+    return gru_plain(cell, x, hidden, code)
 
 
-def gru_plain(cell: nn.GRUCell, x: Tensor, hidden: Tensor) -> Tensor:
+def gru_plain(cell: nn.GRUCell, x: Tensor, hidden: Tensor, code: Tensor | None = None) -> Tensor:
     """`gru` in tensor operations, for any device."""
     given, new = F.linear(hidden, cell.weight_hh, cell.bias_hh), F.linear(x, cell.weight_ih, cell.bias_ih)
+    if code is not None:
+        given, hidden = given.index_select(0, code), hidden.index_select(0, code)
     # A split is faster than slices: its gradient is one copy, while the gradient of each slice is a padded tensor.
     sizes = [2 * hidden.shape[1], hidden.shape[1]]
     (new_gates, new_part), (given_gates, given_part) = new.split(sizes, dim=1), given.split(sizes, dim=1)
