@@ -55,9 +55,11 @@ def test_the_laptop_begins_with_what_matters_most():
 
 def test_an_agent_is_measured_for_all_figures_before_the_next_one_is_trained():
     plan = planned("4a", "4b", "6a")
-    assert [(test.agent, test.level) for test in plan[:2]] == [(plan[0].agent, "all"), (plan[0].agent, 7)]
-    changes = sum(one.agent != other.agent for one, other in pairwise(plan[:72]))
-    assert changes == len({test.agent for test in plan[:72]}) - 1
+    assert {test.task for test in plan[:20]} == {"covering_hard"}, "it comes first, because agents learn fastest there"
+    assert [(test.agent, test.level) for test in plan[20:22]] == [(plan[20].agent, "all"), (plan[20].agent, 7)]
+    for part in (plan[:20], plan[20:80]):
+        changes = sum(one.agent != other.agent for one, other in pairwise(part))
+        assert changes == len({test.agent for test in part}) - 1
 
 
 def test_a_part_never_has_more_seeds_than_were_asked_for():

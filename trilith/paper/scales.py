@@ -48,6 +48,7 @@ class Scale:
 
 _TWO = ("covering_hard", "silhouette")
 _IMPORTANT = (
+    Part(("4a", "4b"), ("covering_hard",)),
     Part(("4a", "4b")),
     Part(("4a", "4b"), _TWO, seeds=3),
     Part(("5ad",)),
@@ -57,8 +58,8 @@ _IMPORTANT = (
     Part(("C.2",), _TWO),
     Part(("E.2", "E.3"), ("covering_hard",)),
 )
-"""The parts that the scale `laptop` runs first, the most important ones at the start: relative against absolute actions, planning, raw
-search, generalisation, recurrent steps, pixels, models."""
+"""The parts that the scale `laptop` runs first, the most important ones at the start: relative against absolute actions (in Covering Hard,
+where agents learn fastest, before the other tasks), planning, raw search, generalisation, recurrent steps, pixels, models."""
 
 SCALES = {
     "smoke": Scale(
