@@ -1,8 +1,8 @@
 """Compiled loops of the networks: the forward and backward pass of attention, and the forward passes of the other layers for acting without
 torch.
 
-Rows and windows are computed one by one, in a fixed order. So the result of a row is the same to the last bit. It depends neither on the
-other rows of the batch nor on the number of threads.
+The sums of a row, or of a window of a picture, always have the same order. So not even the last bit of its result depends on the other
+rows of the batch, or on the number of threads.
 """
 
 from __future__ import annotations
@@ -15,29 +15,66 @@ from trilith.networks.inputs.scene_batch import Floats32 as Array
 from trilith.utils.compiled import compiled
 from trilith.world.scene import Ints
 
+_FEW = 32
+"""With fewer outputs than this, `linear` computes each output by itself. A loop over so few outputs would not fill vector registers."""
+
 
 @compiled(reorder=True)
 def linear(x: Array, weight: Array, bias: Array, rectify: bool) -> Array:
     """A linear layer: returns x (n, inputs) · weight (inputs, outputs) + bias (outputs,), with the shape (n, outputs). With `rectify`,
     applies a ReLU to the result."""
-    inputs, outputs = weight.shape
-    y = np.empty((len(x), outputs), np.float32)
-    for i in range(len(x)):
-        given, row = x[i], y[i]
+    if weight.shape[1] < _FEW:
+        return _linear_few(x, weight, bias, rectify)
+    n, (inputs, outputs) = len(x), weight.shape
+    y, sums = np.empty((n, outputs), np.float32), np.empty((4, outputs), np.float32)
+    y0, y1, y2, y3 = sums[0], sums[1], sums[2], sums[3]
+    # Four rows share each reading of the weights, and four inputs share each reading of the sums. Missing rows are copies of the last one.
+    for start in range(0, n, 4):
+        x0, x1, x2, x3 = x[start], x[min(start + 1, n - 1)], x[min(start + 2, n - 1)], x[min(start + 3, n - 1)]
         for j in range(outputs):
-            row[j] = bias[j]
-        for k in range(0, inputs - 3, 4):  # four inputs at a time, so the row of sums is read and written only a quarter as often
-            a, b, c, d = given[k], given[k + 1], given[k + 2], given[k + 3]
+            y0[j] = y1[j] = y2[j] = y3[j] = bias[j]
+        for k in range(0, inputs - 3, 4):
+            a0, b0, c0, d0 = x0[k], x0[k + 1], x0[k + 2], x0[k + 3]
+            a1, b1, c1, d1 = x1[k], x1[k + 1], x1[k + 2], x1[k + 3]
+            a2, b2, c2, d2 = x2[k], x2[k + 1], x2[k + 2], x2[k + 3]
+            a3, b3, c3, d3 = x3[k], x3[k + 1], x3[k + 2], x3[k + 3]
             of_a, of_b, of_c, of_d = weight[k], weight[k + 1], weight[k + 2], weight[k + 3]
             for j in range(outputs):
-                row[j] += a * of_a[j] + b * of_b[j] + c * of_c[j] + d * of_d[j]
+                a, b, c, d = of_a[j], of_b[j], of_c[j], of_d[j]
+                y0[j] += a0 * a + b0 * b + c0 * c + d0 * d
+                y1[j] += a1 * a + b1 * b + c1 * c + d1 * d
+                y2[j] += a2 * a + b2 * b + c2 * c + d2 * d
+                y3[j] += a3 * a + b3 * b + c3 * c + d3 * d
         for k in range(inputs - inputs % 4, inputs):
-            of_k = weight[k]
+            a0, a1, a2, a3, of_a = x0[k], x1[k], x2[k], x3[k], weight[k]
             for j in range(outputs):
-                row[j] += given[k] * of_k[j]
-        if rectify:
+                y0[j] += a0 * of_a[j]
+                y1[j] += a1 * of_a[j]
+                y2[j] += a2 * of_a[j]
+                y3[j] += a3 * of_a[j]
+        for i in range(start, min(start + 4, n)):
+            done, row = sums[i - start], y[i]
             for j in range(outputs):
-                row[j] = max(row[j], np.float32(0))
+                row[j] = max(done[j], np.float32(0)) if rectify else done[j]
+    return y
+
+
+@compiled(reorder=True)
+def _linear_few(x: Array, weight: Array, bias: Array, rectify: bool) -> Array:
+    """The same as `linear`, for few outputs."""
+    inputs, outputs = weight.shape
+    y, columns = np.empty((len(x), outputs), np.float32), np.empty((outputs, inputs), np.float32)
+    for k in range(inputs):
+        for j in range(outputs):
+            columns[j, k] = weight[k, j]
+    for i in range(len(x)):
+        given = x[i]
+        for j in range(outputs):
+            column, total = columns[j], np.float32(0)
+            for k in range(inputs):
+                total += given[k] * column[k]
+            total += bias[j]
+            y[i, j] = max(total, np.float32(0)) if rectify else total
     return y
 
 
