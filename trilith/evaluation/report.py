@@ -13,6 +13,7 @@ import numpy as np
 
 from trilith.agents.registry import short_names
 from trilith.evaluation.schema import read_result
+from trilith.evaluation.statistics import spread_of_seeds
 from trilith.search.config import SearchConfig
 from trilith.utils.checks import require
 from trilith.utils.files import atomic_write
@@ -157,8 +158,10 @@ def _reward_table(results: list[Result]) -> str:
 
 
 def _median_and_range(rewards: list[float]) -> str:
-    spread = f" ({min(rewards):.2f}–{max(rewards):.2f})" if len(rewards) > 1 else ""
-    return f"{median(rewards):.2f}{spread}" if rewards else "–"
+    if not rewards:
+        return "–"
+    middle, low, high = spread_of_seeds(rewards)
+    return f"{middle:.2f} ({low:.2f}–{high:.2f})" if len(rewards) > 1 else f"{middle:.2f}"
 
 
 def _every_result(results: list[Result]) -> str:

@@ -1,4 +1,5 @@
-"""Statistics over seeds and scenes: confidence intervals of means and differences, bootstrap, interquartile mean. Needs only numpy.
+"""Statistics over seeds and scenes: medians with their range, confidence intervals of means and differences, bootstrap, interquartile mean.
+Needs only numpy.
 
 The rewards of an agent in a task are an array (seeds, scenes). Two trainings of the same agent give different results, so agents are
 trained with several seeds, and a confidence interval must reflect the variation between seeds. An interval over the scenes of one seed says

@@ -88,7 +88,7 @@ CLAIMS: tuple[Claim, ...] = (
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a comparison: the ledger entries of an agent in a task and level."""
+    """One side of a comparison: the mean rewards of an agent in a task and level."""
 
     means: dict[int, float]
     """Maps the seed of each training to the mean reward of the agent. Seeds that learned nothing are left out. An agent that needs no

@@ -40,8 +40,8 @@ class Prior(NamedTuple):
     values: Floats
     """(A,): the estimated return of each action; all 0 in a search without a network."""
     edges: Ints
-    """(A,): the number of the edge that each action belongs to, in ascending order. An edge is a group of actions. For relative actions,
-    these place the same available block relative to the same object."""
+    """(A,): the number of the edge that each action belongs to, in ascending order. An edge is a group of actions: those that
+    place the same available block and, if actions are relative, place it relative to the same object."""
     ids: Ints
     """(A,): an id for each action, unique within the state. `ActionValues.decode` converts it to the format of the transition model."""
 

@@ -104,7 +104,7 @@ class Curriculum(ABC):
         return False
 
     def report(self, episodes: Iterable[Assessed]) -> bool:
-        """Adds the results of episodes that were played to judge the agent. Returns True if the highest level reached is now passed."""
+        """Adds the results of episodes that were played to judge the agent. Returns True if they pass the highest level reached."""
         return False
 
     def figures(self) -> dict[str, float]:

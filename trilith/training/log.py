@@ -36,7 +36,7 @@ class Log(ExitStack):
 
     def write(self, kind: str, step: int, figures: dict[str, Any]) -> None:
         """Writes one line of the log, and sends its numbers to the trackers. `kind` is "train" or "valid", `step` is the learner step, and
-        `figures` maps names to values."""
+        `figures` maps names to values. `read_log` leaves out lines without the figure "minutes"."""
         # The file is opened each time. So a deleted folder is an error at once; a file that stays open could be written even then.
         with (self.out / JSONL).open("a", encoding="utf-8") as file:
             file.write(json.dumps({"kind": kind, "step": step, **figures}) + "\n")

@@ -31,7 +31,8 @@ def show(table: Table) -> None:
 
 
 def tracked(name: str, total: int, rewards: list[float], parts: Iterable[list[float]], without: str = "") -> None:
-    """Appends the rewards of episodes to `rewards` as the episodes finish, and shows progress. The caller must save finished episodes.
+    """Appends the rewards of episodes to `rewards` as the episodes finish, and shows progress. `parts` must save episodes before it
+    yields their rewards.
 
     Ctrl-C ends the program with exit code 130. A printed line then says that the same command resumes.
 
@@ -40,7 +41,7 @@ def tracked(name: str, total: int, rewards: list[float], parts: Iterable[list[fl
         total: number of episodes, finished ones included.
         rewards: the rewards of the episodes that were finished before.
         parts: yields the rewards of episodes that have just finished, in lists.
-        without: an option that the same command must leave out to resume. Empty if there is none.
+        without: an option to drop from the command when resuming, as --fresh. Empty if there is none.
     """
     with Progress(name, total, len(rewards)) as progress:
         try:

@@ -43,7 +43,7 @@ def name_path_in_errors(path: str | Path) -> Iterator[None]:
 @contextmanager
 def prefix_errors(text: str) -> Iterator[None]:
     """Context manager: puts `text` before the message of a ValueError raised in the `with` block, and makes the message one line. `text`
-    should name the file or the value that is wrong."""
+    should name the file or the value that is wrong, and end in ": "."""
     try:
         yield
     except ValueError as error:

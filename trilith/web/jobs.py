@@ -1,5 +1,5 @@
-"""The jobs of the page's worker processes. Arguments have been validated by `request_schema`. Each job returns the bytes of an answer:
-JSON, or a GIF."""
+"""The jobs of the page's worker processes. Arguments have been validated by `request_schema`, except the body that `open_file`
+gets and checks itself. Each job returns the bytes of an answer: JSON, or a GIF."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class DQNConfig:
     correction_share: float = 0.35
     """Fraction of a batch that comes from corrections, as soon as there are any."""
     margin: float = 0.3
-    """Margin by which the value of a corrected action should exceed the values of all other actions."""
+    """Margin by which, in corrections, the value of the planner's action should exceed the values of all other actions."""
     margin_weight: float = 1.0
     """Weight of the margin loss, relative to the errors of values."""
     search: SearchConfig = field(default_factory=SearchConfig)

@@ -1,4 +1,5 @@
-"""Acts by the Q-values of the edges of a scene graph (paper §4.4 and §D): greedily, with exploration, or by search.
+"""Acts by the Q-values of the edges of a scene graph (paper §4.4 and §D): greedily, with exploration, or by search. Also decides which
+counterfactual actions are simulated, and what the replay's record of a step keeps of them.
 
 Networks in `networks.inference` act on the CPU without torch. In all other cases this module needs torch.
 """

@@ -111,8 +111,8 @@ class ActingPixels(ActingBlockTypes):
         return np.concatenate([self._linear("cnn.out", hidden, rectify=True), where], axis=1)
 
     def _encode(self, scenes: SceneBatch) -> Floats32:
-        """Returns an array (n + 3 · B, decoder) for B scenes. The first n rows are the objects except the available blocks, each combined
-        with an encoding of its whole scene. Then come three rows for each scene: its kinds of block."""
+        """Encodes B scenes in n + 3 · B rows of `net.decoder` numbers. First come the n objects other than available blocks, each combined
+        with an encoding of its whole scene; then, scene by scene, the three kinds of block."""
         features, slot = self._features(scenes), np.concatenate([scenes.available, scenes.present], axis=1).nonzero()[1] < SLOTS
         objects, blocks = features[~slot], np.zeros((*scenes.available.shape, SEEN), np.float32)
         blocks[scenes.available] = features[slot]

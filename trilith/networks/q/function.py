@@ -20,7 +20,7 @@ class Listed(NamedTuple):
     """The actions of a state that may be chosen, with their values."""
 
     indices: Ints
-    """(A,): the indices of the A actions, ascending."""
+    """(A,): `ReplaySchema.index` of each of the A actions, ascending."""
     values: NDArray[Any]
     """(A,): the value of each action in `indices`."""
 

@@ -57,8 +57,8 @@ class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
         self.codes = edge_codes()
 
     def encode(self, batch: SceneBatch) -> Tensor:
-        """Returns a tensor (n + 3 · B, decoder) for B scenes. The first n rows are the objects except the available blocks, each combined
-        with an encoding of its whole scene. Then come three rows for each scene: its kinds of block."""
+        """Encodes B scenes in n + 3 · B rows of `net.decoder` numbers. First come the n objects other than available blocks, each combined
+        with an encoding of its whole scene; then, scene by scene, the three kinds of block."""
         blocks, scene, kinds, others, one, other, code = _rows(batch)
         seen = self.cnn.segments(batch)
         features = torch.cat([self.cnn(batch), seen.moments], dim=1)

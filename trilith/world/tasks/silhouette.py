@@ -30,7 +30,7 @@ _WIDTHS = np.array([SMALL, MEDIUM, LARGE])
 HORIZONTAL = 0.05
 """A block counts as horizontal while |sin(angle)| is below this."""
 SAME = 1e-3
-"""Metres: sizes that differ by at most this count as equal, because a width that another program computed is rarely exact."""
+"""Largest difference, in metres, of sizes that are treated as equal: widths that other programs computed are rarely exact."""
 _LEVELS: dict[Level, tuple[int, int, tuple[int, int]]] = {
     **{d: (d + 1, min(d + 1, 6), (1, d - 1) if d >= 2 else (0, 0)) for d in range(8)},
     "nine_targets": (9, 6, (1, 6)),

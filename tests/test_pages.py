@@ -1,4 +1,5 @@
-"""What the README and the pages say is so: files, links, names of outputs. That their commands run is in test_docs.py."""
+"""What the README and the pages say is so: files, links, names of outputs, paths of the glossary. That their commands run is in
+test_docs.py."""
 
 import re
 import shlex
@@ -24,6 +25,14 @@ def test_files_that_the_readme_names_exist():
         assert (ROOT / path).exists(), path
     for name in re.findall(r"^      (\w+(?:\.py|/))", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.MULTILINE):
         assert (ROOT / "trilith" / name).exists(), name
+
+
+def test_paths_of_the_glossary_exist():
+    rows = re.findall(r"^\| .* \|$", (ROOT / "docs/reference/glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
+    paths = [path for row in rows for path in re.findall(r"`([\w*/]+(?:\.py|/))`", row)]
+    assert len(paths) > 40
+    for path in paths:
+        assert any((ROOT / "trilith").glob(path.rstrip("/"))), path
 
 
 WRITING = r"^(?: {4})?trilith (train|train-model|record-episodes|plot|draw|film) ([^#\n]*)"
