@@ -4,7 +4,8 @@
 
 With a base, that commit is checked out beside this one, and both are measured in turns, figure by figure, each in a process of its own
 with its own package; the benchmarks themselves are those of this commit. Figures are medians over rounds by processor time, so the
-ratios hold on a busy machine too: above 1, this commit is faster. A ratio within 0.05 of 1 says little; more rounds say more.
+ratios hold on a busy machine too: above 1, this commit is faster. A ratio within 0.05 of 1 says little; more rounds say more. A – means
+that the other package lacks what the benchmark needs.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from math import isnan, nan
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -97,15 +99,15 @@ def per_second(call: Callable[[], object], seconds: float = 0.5) -> float:
 
 def learning(recipe: str) -> Job:
     """Learner steps on 16 transitions, or sequences, of the hardest level; those of Q-networks without the optimiser."""
-    import learner
     import pixels
     import torch
-    from networks.scenes import states  # type: ignore[import-not-found]  # with the tests, which `learner` puts on the path
+    from networks.scenes import states  # type: ignore[import-not-found]  # with the tests, which `pixels` puts on the path
 
     from trilith.agents.dqn.policy import make_net, make_schema, observe
     from trilith.agents.rs0.learner import RS0Learner
     from trilith.training.actor import PlayRequest, collect
     from trilith.training.config import recipe_config
+    from trilith.world.tasks import TASKS
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -116,7 +118,8 @@ def learning(recipe: str) -> Job:
         step = pixels.learner_step(make_net(config, schema), records[:16], records[16:])
         return lambda: per_second(step)
     made, rng = RS0Learner(replace(config, batch=16), TASK, seed=0), np.random.default_rng(0)
-    for episode in collect(made.policy, TASK, PlayRequest((0, 1), 64, learner.hardest_level(TASK), False, made.exploration())).episodes:
+    hardest = (0.0,) * (len(TASKS[TASK].levels) - 1) + (1.0,)  # probabilities of levels
+    for episode in collect(made.policy, TASK, PlayRequest((0, 1), 64, hardest, False, made.exploration())).episodes:
         made.add(episode)
     return lambda: per_second(lambda: made.step(rng))
 
@@ -178,14 +181,19 @@ class Side:
 
 
 def serve() -> None:
-    """Measures each figure that is named on a line of standard input, and answers with a line on standard output."""
+    """Measures each figure that is named on a line of standard input, and answers with a line on standard output. NaN if this fails, as an
+    older package may lack what this commit's benchmarks use."""
     jobs: dict[str, Job] = {}
     for line in sys.stdin:
-        name = line.strip()
-        if name not in jobs:
-            jobs[name] = FIGURES[name].prepare()
-            jobs[name]()  # compiles, and fills caches
-        print(json.dumps(jobs[name]()), flush=True)
+        name, value = line.strip(), nan
+        try:
+            if name not in jobs:
+                jobs[name] = FIGURES[name].prepare()
+                jobs[name]()  # compiles, and fills caches
+            value = jobs[name]()
+        except Exception as error:
+            print(f"{trilith.__file__}: {type(error).__name__}: {error}", file=sys.stderr)
+        print(json.dumps(value), flush=True)
 
 
 def refuse(line: str) -> NoReturn:
@@ -246,7 +254,12 @@ def main(options: Options) -> None:
             rounds = [[side.measure(name) for side in sides] for _ in range(options.rounds)]
             found = [median(values) for values in zip(*rounds, strict=True)]
             ratio = median(each[0] / each[-1] if figure.unit == "/s" else each[-1] / each[0] for each in rounds)
-            table.add_row(name, *(f"{value:.4g}" for value in found), *([f"{ratio:.2f}"] if options.base else []))
+            if isnan(found[0]):
+                refuse(f"{name}: not measured, see above")
+            shown = ["–" if isnan(value) else f"{value:.4g}" for value in found]
+            if options.base:
+                shown.append("–" if isnan(ratio) else f"{ratio:.2f}")
+            table.add_row(name, *shown)
     show(table)
 
 

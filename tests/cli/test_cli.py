@@ -1,5 +1,7 @@
 """The command line: help at once, bad input in one line, and files that are whole."""
 
+import importlib
+import io
 import json
 import re
 import runpy
@@ -180,6 +182,19 @@ def test_a_benchmark_of_a_commit_or_a_figure_that_does_not_exist_is_refused_in_o
     done = subprocess.run(line, env=ENVIRONMENT, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert repr(value) in done.stderr
+
+
+def test_a_figure_that_an_older_commit_cannot_give_leaves_the_others(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    bench = runpy.run_path("benchmarks/bench.py")
+    figure, table = bench["Figure"], bench["FIGURES"]
+    monkeypatch.setitem(table, "lost", figure(lambda: importlib.import_module("trilith.not_there_yet")))
+    monkeypatch.setitem(table, "kept", figure(lambda: lambda: 2.0))
+    monkeypatch.setattr(sys, "stdin", io.StringIO("lost\nkept\n"))
+    bench["serve"]()
+    shown = capsys.readouterr()
+    assert shown.out.split() == ["NaN", "2.0"]
+    assert "not_there_yet" in shown.err
 
 
 def test_the_help_of_an_option_flows_across_the_lines_of_its_docstring(capsys, monkeypatch):
