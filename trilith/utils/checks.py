@@ -10,6 +10,12 @@ def require(condition: object, message: str) -> None:
         raise ValueError(message)
 
 
+def check_boolean(name: str, value: object) -> None:
+    """Raises ValueError, which names the option or field `name`, if its value is neither True nor False."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} {shortened(value)}: must be true or false")
+
+
 def shortened(value: object) -> str:
     """The text of a value for an error message: one line of at most 100 characters."""
     text = " ".join(repr(value).split())
