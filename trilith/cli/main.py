@@ -31,7 +31,7 @@ from trilith.cli.train import Plot, Train
 from trilith.cli.verify import Verify
 from trilith.cli.web import Web
 from trilith.training.config import TrainConfig, flat, recipe_config, run_config
-from trilith.utils.checks import require
+from trilith.utils.checks import cut, require
 from trilith.utils.config import to_json
 
 COMMANDS = {
@@ -55,9 +55,6 @@ COMMANDS = {
 }
 TRAIN_OPTIONS = {"task", "recipe", "out", "minutes", "core_minutes", "steps", "actors", "cluster", "seed", "seeds", "device"}
 """Options that `trilith train --help` shows, besides --resume. `--help-all` shows all."""
-LONGEST = 600
-"""Maximum number of letters in an error message. If a message is longer, for instance because it quotes a damaged file, its middle is cut
-out."""
 
 _parse_docstrings = docstring_parser.parse_from_object
 
@@ -166,9 +163,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _refuse(line: str) -> None:
-    """Prints an error as one line to standard error. If it is longer than `LONGEST`, its middle is cut out."""
-    half = LONGEST // 2
-    print(f"trilith: {line if len(line) <= LONGEST else f'{line[:half]} … {line[-half:]}'}", file=sys.stderr)
+    """Prints an error as one line to standard error. If it is too long, its middle is cut out."""
+    print(f"trilith: {cut(line)}", file=sys.stderr)
 
 
 def _one_line(box: str) -> str:

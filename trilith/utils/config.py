@@ -53,6 +53,6 @@ def _no_others(name: str, data: dict[str, Any], known: dict[str, Any]) -> None:
         known: the same config as `to_json` returns it, so with all the fields that this version has.
     """
     for field, value in data.items():
-        require(field in known, f"a {name} has no field {field!r}")
+        require(field in known, f"{name} has no field {shortened(field)}")
         if isinstance(value, dict):
             _no_others(field, value, known[field])

@@ -78,14 +78,15 @@ class State:
         task = get_task(data["task"])
         require(
             not isinstance(level, bool) and isinstance(level, int | str) and task.check_level(level) == level,
-            f"state field 'level' is {level!r}: must be a level of {task.name} as a number or a name",
+            f"state field 'level' is {shortened(level)}: must be a level of {task.name} as a number or a name",
         )
         require(
             not isinstance(steps, bool) and isinstance(steps, int) and steps >= 0,
-            f"state field 'steps' is {steps!r}: must be a number of placements",
+            f"state field 'steps' is {shortened(steps)}: must be a number of placements",
         )
-        require(is_number(total), f"state field 'total' is {total!r}: must be a finite number")
-        require(ended is None or ended in REASONS, f"state field 'ended' is {ended!r}: must be null or one of {', '.join(REASONS)}")
+        require(is_number(total), f"state field 'total' is {shortened(total)}: must be a finite number")
+        known = ", ".join(REASONS)
+        require(ended is None or ended in REASONS, f"state field 'ended' is {shortened(ended)}: must be null or one of {known}")
         return State(Scene.from_json(data["scene"]), task.name, level, steps, float(total), ended)
 
 
@@ -252,6 +253,6 @@ def physics_from_json(data: Mapping[str, Any]) -> int:
     version = data.get("physics", 1)
     require(
         not isinstance(version, bool) and isinstance(version, int) and 1 <= version <= PHYSICS,
-        f"physics {version!r}: must be a version, 1 to {PHYSICS}",
+        f"physics {shortened(version)}: must be a version, 1 to {PHYSICS}",
     )
     return version
