@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import field, fields, make_dataclass
 from itertools import pairwise
@@ -97,7 +98,8 @@ def _parse(arguments: Sequence[str]) -> Any:
             choices["train"] = _few_options(config)
     arguments = ["--help" if argument == "--help-all" else argument for argument in arguments]
     union: Any = Union[*choices.values()]
-    return tyro.cli(union, args=arguments, prog="trilith", description="Agents that learn to build with blocks.")
+    with warnings.catch_warnings(action="ignore"):  # the parser warns of our types when it looks for options like an unknown one
+        return tyro.cli(union, args=arguments, prog="trilith", description="Agents that learn to build with blocks.")
 
 
 def _few_options(config: TrainConfig[Any]) -> Any:
