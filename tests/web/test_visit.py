@@ -214,6 +214,21 @@ def test_keys_go_to_the_scene_after_a_choice(quick: Visitor) -> None:
     assert quick.page.evaluate("() => trilith.build.ghost.slot") == 0
 
 
+def test_keys_go_to_the_scene_after_the_arrows_of_the_seed(quick: Visitor) -> None:
+    quick.open(TOWER)
+    box = quick.page.locator("#seed").bounding_box()
+    quick.page.mouse.click(box["x"] + 15, box["y"] + box["height"] / 2)
+    assert quick.page.evaluate("() => document.activeElement.id") == "seed", "to type a number"
+    asked: list[str] = []
+    quick.page.on("request", lambda request: asked.append(request.url))
+    quick.page.mouse.click(box["x"] + box["width"] - 18, box["y"] + box["height"] / 3)
+    quick.page.wait_for_function("() => trilith.episode.origin.seed === 3")
+    quick.page.keyboard.press("1")
+    assert quick.page.input_value("#seed") == "3"
+    assert sum(url.endswith("/api/start") for url in asked) == 1, "the scene is asked for once"
+    assert quick.page.evaluate("() => trilith.build.ghost.slot") == 0
+
+
 def test_a_first_visit_shows_a_network_at_work_and_then_offers_the_guide(quick: Visitor) -> None:
     quick.open()
     assert "Neural networks learned to build here. Watch them, build by hand, beat them." in quick.text("#welcome")
