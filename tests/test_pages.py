@@ -3,7 +3,7 @@ test_docs.py."""
 
 import re
 import shlex
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 import pytest
@@ -35,7 +35,7 @@ def test_paths_of_the_glossary_exist():
         assert any((ROOT / "trilith").glob(path.rstrip("/"))), path
 
 
-WRITING = r"^(?: {4})?trilith (train|train-model|record-episodes|plot|draw|film) ([^#\n]*)"
+WRITING = r"^(?: {4})?trilith (train|train-model|record-episodes|compare|report|plot|draw|film) ([^#\n]*)"
 """Commands of code blocks that write files which they can be told the name of."""
 
 
@@ -51,8 +51,9 @@ def test_commands_of_the_docs_name_their_output_and_do_not_share_one():
             continue
         assert "--out" in words, f"trilith {name} {given}"
         options = {word: following for word, following in pairwise([*words, ""]) if word.startswith("--")}
-        if name in ("train", "train-model", "record-episodes"):
+        if name in ("train", "train-model", "record-episodes", "compare", "report"):
             out = options.pop("--out")
+            options |= {"--of": " ".join(takewhile(lambda word: not word.startswith("--"), words))}
             run = {key: value for key, value in options.items() if key[2:].replace("-", "_") not in FREE and (key, value) != RECIPE}
             assert written.setdefault(out, run) == run, f"two commands write {out}"
 

@@ -498,6 +498,8 @@ def test_json_that_is_no_recording_is_refused(data, tmp_path, capsys):
 def test_as_a_program_it_refuses_in_the_same_way(tmp_path):
     assert refused(trilith("evaluate", "wizard", "--task", "covering", cwd=tmp_path)).startswith("there is no agent 'wizard'")
     assert names(tmp_path) == []
+    mistyped = trilith("evaluate", "legal", "--task", "covering", "--nonsense", 3, cwd=tmp_path)
+    assert refused(mistyped) == "Unrecognized options: --nonsense, 3"  # and no warning of the parser, which pytest would catch here
 
 
 def test_where_letters_are_plain_messages_and_tables_are_as_well(tmp_path):

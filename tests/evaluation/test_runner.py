@@ -578,8 +578,41 @@ def test_an_agent_that_answers_for_too_few_episodes_is_found_out():
         def act(self, states, rngs):
             return super().act(states, rngs)[:-1]
 
-    with pytest.raises(ValueError, match="shorter"):
+    with pytest.raises(ValueError, match=r"^the method act of Short returned \[\]: must be a list of 1, with a placement or None for each"):
         play(Short(), [start_in_set("covering", 0, "valid", 0)], [generator("x")])
+
+
+class Mute:
+    """Forgets to return what it has chosen."""
+
+    def act(self, states, rngs):
+        LegalAgent().act(states, rngs)
+
+
+FIRST, RNG = start_in_set("covering", 0, "valid", 0), generator("x")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("objects", [FIRST], [RNG]), r"^agent 'objects': must be an object with a method act, such as trilith\.load\('legal'\)$"),
+        ((None, [FIRST], [RNG]), "^agent None: must be an object with a method act"),
+        ((LegalAgent, [FIRST], [RNG]), "^agent <class .*LegalAgent'>: must be an object with a method act"),
+        ((LegalAgent(), FIRST, [RNG]), r"^states State\(.*: must be a list in which each is a trilith\.State, as trilith\.start gives$"),
+        ((LegalAgent(), [FIRST.scene], [RNG]), r"^states Scene\(.*: must be a list in which each is a trilith\.State"),
+        ((LegalAgent(), ["x"], [RNG]), r"^states 'x': must be"),
+        ((LegalAgent(), [FIRST], 3), r"^rngs 3: must be a list in which each is a numpy\.random\.Generator$"),
+        ((LegalAgent(), [FIRST], [3]), r"^rngs 3: must be"),
+        ((LegalAgent(), [FIRST], RNG), r"^rngs Generator\(PCG64\).*: must be"),
+        ((LegalAgent(), [FIRST], [RNG], "no"), "^zero_on_hit 'no': must be true or false$"),
+        ((Mute(), [FIRST], [RNG]), r"^the method act of Mute returned None: must be a list of 1, with a placement or None for each"),
+    ],
+)
+def test_what_cannot_be_played_is_refused_in_one_line(arguments, message):
+    with pytest.raises(ValueError, match=message) as error:
+        play(*arguments)
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 300
 
 
 def test_blocks_are_those_in_the_scene_not_the_attempts(tmp_path, monkeypatch):
@@ -610,6 +643,11 @@ def test_one_scene_has_no_interval(tmp_path, capsys):
         ({"scenes": 0}, "0 scenes: a valid set has 1 to 1000"),
         ({"scenes": 1001}, "1001 scenes: a valid set has 1 to 1000"),
         ({"worst": -1}, "-1 worst episodes: must be 0 or more"),
+        ({"scenes": "3"}, "scenes '3': must be a whole number"),
+        ({"scenes": 3.0}, "scenes 3.0: must be a whole number"),
+        ({"seed": None}, "seed None: must be a whole number"),
+        ({"zero_on_hit": "no"}, "zero_on_hit 'no': must be true or false"),
+        ({"task": get_task("covering")}, "no task <.*Covering object.*>: choose silhouette"),
     ],
 )
 def test_an_evaluation_that_cannot_be_is_refused(change, message):
@@ -692,3 +730,8 @@ def test_an_agent_itself_is_refused_in_one_line_that_says_what_is_taken():
     with pytest.raises(ValueError, match=r"^agent <trilith.*LegalAgent.*: evaluate takes a name, .* or my_module:MyAgent") as error:
         evaluate(LegalAgent(), "covering")
     assert "\n" not in str(error.value)
+
+
+def test_a_budget_is_a_number():
+    with pytest.raises(ValueError, match="budget '3': must be 0 or more"):
+        evaluate("legal", "covering", budget="3")

@@ -96,9 +96,11 @@ def test_a_finger_takes_a_block_that_it_misses_by_little(browser: Any, site: str
 
 
 @pytest.mark.parametrize("size", [(390, 844), (844, 390)], ids=["upright", "on its side"])
-def test_on_a_phone_scene_floor_and_play_are_seen_at_once(browser: Any, site: str, size: tuple[int, int]) -> None:
+@pytest.mark.parametrize("address", ["", TOWER], ids=["first visit", "link"])
+def test_on_a_phone_scene_floor_and_play_are_seen_at_once(browser: Any, site: str, size: tuple[int, int], address: str) -> None:
     with visit(browser, site, viewport={"width": size[0], "height": size[1]}, has_touch=True, is_mobile=True) as visitor:
-        visitor.open(TOWER)
+        visitor.open(address)
+        assert visitor.page.is_visible("#welcome") == (not address)
         assert visitor.point(0.0, -1.5)[1] < size[1], "the floor, and the blocks below it"
         for name in ("play", "theme"):
             box = visitor.page.locator(f"#{name}").bounding_box()

@@ -53,6 +53,26 @@ def test_the_second_of_two_quick_clicks_is_no_choice_among_the_next_ideas(quick:
         assert quick.state()["steps"] == steps
 
 
+def test_a_double_click_on_an_idea_places_one_block(quick: Visitor) -> None:
+    quick.open(FOUR)
+    ideas(quick, "legal")
+    box = quick.page.locator("#ideas-list li:first-child button").bounding_box()
+    quick.page.mouse.dblclick(box["x"] + 40, box["y"] + box["height"] / 2, delay=100)
+    quick.page.wait_for_function("() => trilith.think.usable && trilith.think.ideas.length")
+    assert quick.state()["steps"] == 1
+
+
+@pytest.mark.parametrize(("source", "words"), [("plan", "nothing more to gain"), ("agent", "no place where a block could go")])
+def test_an_agent_without_an_idea_says_so(quick: Visitor, source: str, words: str) -> None:
+    quick.page.route("**/api/ideas", lambda route: route.fulfill(json={"source": source, "ideas": [], "seen": []}))
+    quick.open(FOUR)
+    quick.page.select_option("#agent", "planner")
+    quick.page.check("#ideas")
+    quick.page.wait_for_function("() => document.getElementById('ideas-note').textContent.includes('has no idea')")
+    assert quick.text("#ideas-note") == f"Planner has no idea here: it sees {words}."
+    assert quick.page.locator("#ideas-list li").count() == 0
+
+
 def test_a_later_step_of_a_plan_comes_after_the_steps_before_it(quick: Visitor) -> None:
     quick.open(FOUR)
     ideas(quick, "planner")
@@ -214,6 +234,21 @@ def test_keys_go_to_the_scene_after_a_choice(quick: Visitor) -> None:
     assert quick.page.evaluate("() => trilith.build.ghost.slot") == 0
 
 
+def test_keys_go_to_the_scene_after_the_arrows_of_the_seed(quick: Visitor) -> None:
+    quick.open(TOWER)
+    box = quick.page.locator("#seed").bounding_box()
+    quick.page.mouse.click(box["x"] + 15, box["y"] + box["height"] / 2)
+    assert quick.page.evaluate("() => document.activeElement.id") == "seed", "to type a number"
+    asked: list[str] = []
+    quick.page.on("request", lambda request: asked.append(request.url))
+    quick.page.mouse.click(box["x"] + box["width"] - 18, box["y"] + box["height"] / 3)
+    quick.page.wait_for_function("() => trilith.episode.origin.seed === 3")
+    quick.page.keyboard.press("1")
+    assert quick.page.input_value("#seed") == "3"
+    assert sum(url.endswith("/api/start") for url in asked) == 1, "the scene is asked for once"
+    assert quick.page.evaluate("() => trilith.build.ghost.slot") == 0
+
+
 def test_a_first_visit_shows_a_network_at_work_and_then_offers_the_guide(quick: Visitor) -> None:
     quick.open()
     assert "Neural networks learned to build here. Watch them, build by hand, beat them." in quick.text("#welcome")
@@ -233,8 +268,13 @@ def test_an_end_that_is_no_mistake_is_not_red_and_steps_that_were_not_made_are_c
     quick.open(f"{FOUR}&build=x&show=ideas")
     assert quick.state()["ended"] == "stopped"
     assert quick.page.get_attribute("#status", "data-tone") == ""
-    assert int(quick.text("#left")) == 4 - quick.state()["steps"] > 0
+    assert quick.text("#left") == "3", "of 4, one of which was to stop"
     assert quick.text("#ideas-note") == "The episode has ended: there is nothing left to place."
+    quick.open(f"{FOUR}&build=0,-6.9,0.36;1,-6,0.36;2,-5.1,0.36;3,6.5,0.36")
+    assert quick.state()["ended"] == "max_steps"
+    assert quick.text("#status").startswith("The end: no steps or blocks are left.")
+    assert quick.page.get_attribute("#status", "data-tone") == ""
+    assert quick.text("#left") == "0"
 
 
 def test_a_saved_episode_keeps_its_seed_and_a_wrong_file_is_refused_in_plain_words(browser: Any, site: str, tmp_path: Path) -> None:

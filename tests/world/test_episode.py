@@ -210,6 +210,20 @@ def test_a_step_is_from_a_state():
         step(covering(0.0).scene, FAR)
 
 
+@pytest.mark.parametrize("rng", [0, None, np.random, np.random.RandomState(0)])
+def test_a_scene_is_drawn_from_a_generator(rng):
+    with pytest.raises(ValueError, match=r"^rng .*: must be a numpy\.random\.Generator, such as numpy\.random\.default_rng\(0\)$"):
+        episode.start("covering", 0, rng)
+
+
+@pytest.mark.parametrize("zero_on_hit", ["no", 0, None])
+def test_zero_on_hit_is_yes_or_no_and_nothing_else(zero_on_hit):
+    with pytest.raises(ValueError, match=f"^zero_on_hit {zero_on_hit!r}: must be true or false$"):
+        step(covering(0.0), FAR, zero_on_hit)
+    with pytest.raises(ValueError, match=f"^zero_on_hit {zero_on_hit!r}: must be true or false$"):
+        Recording.from_json(Recording(covering(0.0), (None,)).to_json() | {"zero_on_hit": zero_on_hit})
+
+
 def test_no_step_formats_its_state(monkeypatch):
     monkeypatch.setattr(State, "__repr__", lambda state: pytest.fail("it takes longer than the physics"))
     assert step(covering(0.0), FAR).state.ended is None

@@ -9,7 +9,7 @@ from importlib import import_module
 from trilith.agents.base import Algorithm, Recipe
 from trilith.agents.dqn.recipes import ALGORITHM as DQN
 from trilith.agents.rs0.recipes import ALGORITHM as RS0
-from trilith.utils.checks import require
+from trilith.utils.checks import require, shortened
 
 ALGORITHMS: dict[str, Algorithm] = {algorithm.name: algorithm for algorithm in (DQN, RS0)}
 """The algorithms of this package, by name."""
@@ -22,9 +22,8 @@ def get_algorithm(name: str) -> Algorithm:
     """
     found = ALGORITHMS.get(name) or _of_module(name)
     if found is None:
-        raise ValueError(
-            f"there is no algorithm {name!r}: choose {', '.join(ALGORITHMS)}, or a module with an ALGORITHM that can be imported from here"
-        )
+        own = "a module with an ALGORITHM that can be imported from here"
+        raise ValueError(f"there is no algorithm {shortened(name)}: choose {', '.join(ALGORITHMS)}, or {own}")
     return found
 
 
@@ -39,7 +38,7 @@ def get_recipe(name: str) -> tuple[str, Recipe]:
     algorithms = {module: get_algorithm(module)} if module else ALGORITHMS
     found = [(spec, recipe) for spec, algorithm in algorithms.items() for recipe in algorithm.recipes if own in (recipe.name, recipe.exact)]
     names = dict.fromkeys(recipe.name for algorithm in algorithms.values() for recipe in algorithm.recipes)
-    require(found, f"there is no recipe {name!r}: choose {', '.join(names)}")
+    require(found, f"there is no recipe {shortened(name)}: choose {', '.join(names)}")
     return max(found, key=lambda each: each[1].version)
 
 
@@ -57,8 +56,8 @@ def check_recipe_version(exact: str | None) -> None:
     """
     name, _, version = (exact or "").rpartition("-v")
     newest = max((each.version for known in ALGORITHMS.values() for each in known.recipes if each.name == name), default=None)
-    require(not exact or version.isdecimal(), f"recipe {exact!r}: must name its version, as objects-v2")
-    require(not exact or not newest or int(version) <= newest, f"recipe {exact!r}: this version of trilith knows {name}-v{newest}")
+    require(not exact or version.isdecimal(), f"recipe {shortened(exact)}: must name its version, as objects-v2")
+    require(not exact or not newest or int(version) <= newest, f"recipe {shortened(exact)}: this version of trilith knows {name}-v{newest}")
 
 
 def _of_module(name: str) -> Algorithm | None:

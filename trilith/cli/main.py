@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import field, fields, make_dataclass
 from itertools import pairwise
@@ -31,7 +32,7 @@ from trilith.cli.train import Plot, Train
 from trilith.cli.verify import Verify
 from trilith.cli.web import Web
 from trilith.training.config import TrainConfig, flat, recipe_config, run_config
-from trilith.utils.checks import require
+from trilith.utils.checks import cut, require
 from trilith.utils.config import to_json
 
 COMMANDS = {
@@ -55,9 +56,6 @@ COMMANDS = {
 }
 TRAIN_OPTIONS = {"task", "recipe", "out", "minutes", "core_minutes", "steps", "actors", "cluster", "seed", "seeds", "device"}
 """Options that `trilith train --help` shows, besides --resume. `--help-all` shows all."""
-LONGEST = 600
-"""Maximum number of letters in an error message. If a message is longer, for instance because it quotes a damaged file, its middle is cut
-out."""
 
 _parse_docstrings = docstring_parser.parse_from_object
 
@@ -100,7 +98,8 @@ def _parse(arguments: Sequence[str]) -> Any:
             choices["train"] = _few_options(config)
     arguments = ["--help" if argument == "--help-all" else argument for argument in arguments]
     union: Any = Union[*choices.values()]
-    return tyro.cli(union, args=arguments, prog="trilith", description="Agents that learn to build with blocks.")
+    with warnings.catch_warnings(action="ignore"):  # the parser warns of our types when it looks for options like an unknown one
+        return tyro.cli(union, args=arguments, prog="trilith", description="Agents that learn to build with blocks.")
 
 
 def _few_options(config: TrainConfig[Any]) -> Any:
@@ -166,9 +165,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _refuse(line: str) -> None:
-    """Prints an error as one line to standard error. If it is longer than `LONGEST`, its middle is cut out."""
-    half = LONGEST // 2
-    print(f"trilith: {line if len(line) <= LONGEST else f'{line[:half]} … {line[-half:]}'}", file=sys.stderr)
+    """Prints an error as one line to standard error. If it is too long, its middle is cut out."""
+    print(f"trilith: {cut(line)}", file=sys.stderr)
 
 
 def _one_line(box: str) -> str:

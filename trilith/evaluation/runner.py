@@ -24,12 +24,12 @@ from trilith.agents.base import Agent
 from trilith.agents.dynamics.registry import world_fingerprint
 from trilith.agents.registry import check_builds, code_of, fingerprint, load, shipped
 from trilith.agents.weights import weights_file
-from trilith.evaluation.play import play
+from trilith.evaluation.play import choose, play
 from trilith.evaluation.scene_sets import FIRST, SIZES, VERSION, Split, checksum, generator, has_checksum, set_name, start_in_set
 from trilith.evaluation.schema import MAX_RESULT, Count, Played, read_result
 from trilith.evaluation.statistics import half_width
 from trilith.search.config import SearchConfig
-from trilith.utils.checks import require, shortened
+from trilith.utils.checks import check_boolean, require, shortened
 from trilith.utils.compiled import is_compiled
 from trilith.utils.distributed.pool import Work, do_all
 from trilith.utils.distributed.process_pool import spread
@@ -84,6 +84,10 @@ class Evaluation:
 
     def __post_init__(self) -> None:
         set_name(self.task, self.level, self.split)
+        for name in ("scenes", "seed", "worst"):
+            value = getattr(self, name)
+            require(isinstance(value, int), f"{name} {shortened(value)}: must be a whole number")
+        check_boolean("zero_on_hit", self.zero_on_hit)
         require(1 <= self.scenes <= SIZES[self.split], f"{self.scenes} scenes: a {self.split} set has 1 to {SIZES[self.split]}")
         require(self.worst >= 0, f"{self.worst} worst episodes: must be 0 or more")
         require(self.seed >= 0, f"seed {self.seed}: must be 0 or more")
@@ -255,7 +259,7 @@ class Run:
         if self.result is None and not is_compiled(meet):
             e, rng = self.evaluation, np.random.default_rng(0)
             state = start_in_set(e.task, e.level, e.split, 0)
-            [placement] = e.load().act([state], [rng])
+            [placement] = choose(e.load(), [state], [rng])
             step(state, placement)
 
     def run(self, workers: int, cluster: str | None = None) -> Iterator[list[Played]]:

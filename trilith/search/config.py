@@ -19,7 +19,7 @@ from trilith.search.lookahead import Lookahead
 from trilith.search.mcts import MCTS
 from trilith.search.rollout import Rollout
 from trilith.search.tree import SearchAlgorithm
-from trilith.utils.checks import require
+from trilith.utils.checks import require, shortened
 from trilith.utils.config import check_least
 from trilith.utils.modules import imported, names_a_class
 
@@ -60,7 +60,7 @@ class SearchConfig(SearchOptions):
     def __post_init__(self) -> None:
         known = f"choose {', '.join(ALGORITHMS)}, or name a class as my_module:MyAlgorithm"
         exists = self.algorithm in ALGORITHMS or names_a_class(self.algorithm)
-        require(exists, f"there is no search algorithm {self.algorithm!r}: {known}")
+        require(exists, f"there is no search algorithm {shortened(self.algorithm)}: {known}")
         check_least(self, budget=0, max_candidates=1, c=0)
 
 

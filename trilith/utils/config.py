@@ -4,19 +4,22 @@ and stored as JSON."""
 from __future__ import annotations
 
 from dataclasses import asdict
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from trilith.utils.checks import require
+from trilith.utils.checks import require, shortened
 from trilith.utils.files import prefix_errors, typed
 
 
 def check_least(config: Any, **least: int) -> None:
-    """Raises ValueError if a field of `config` is below its lower bound, infinite or NaN. `least` gives the lower bounds, by the names of
-    the fields to check. The value None is allowed."""
+    """Raises ValueError if a field of `config` is below its lower bound, infinite, NaN or no number. `least` gives the lower bounds, by the
+    names of the fields to check. The value None is allowed."""
     for name, lowest in least.items():
         value = getattr(config, name)
-        require(value is None or lowest <= value < float("inf"), f"{name} {value}: must be {lowest} or more")
+        number = isinstance(value, Real)
+        fits = value is None or (number and lowest <= value < float("inf"))
+        require(fits, f"{name} {shortened(value)}: must be {lowest} or more")
 
 
 def check_most(config: Any, **most: int) -> None:
@@ -50,6 +53,6 @@ def _no_others(name: str, data: dict[str, Any], known: dict[str, Any]) -> None:
         known: the same config as `to_json` returns it, so with all the fields that this version has.
     """
     for field, value in data.items():
-        require(field in known, f"a {name} has no field {field!r}")
+        require(field in known, f"{name} has no field {shortened(field)}")
         if isinstance(value, dict):
             _no_others(field, value, known[field])

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from filelock import FileLock, Timeout
 
-from trilith.utils.checks import require, shortened
+from trilith.utils.checks import cut, require, shortened
 
 MAX_JSON = 2**24
 """Maximum size of a JSON file in bytes, unless the reader sets another limit."""
@@ -42,12 +42,12 @@ def name_path_in_errors(path: str | Path) -> Iterator[None]:
 
 @contextmanager
 def prefix_errors(text: str) -> Iterator[None]:
-    """Context manager: puts `text` before the message of a ValueError raised in the `with` block, and makes the message one line. `text`
-    should name the file or the value that is wrong, and end in ": "."""
+    """Context manager: puts `text` before the message of a ValueError raised in the `with` block, and makes the message one line, which is
+    cut if it is too long. `text` should name the file or the value that is wrong, and end in ": "."""
     try:
         yield
     except ValueError as error:
-        raise ValueError(f"{text}{' '.join(str(error).split())}") from None
+        raise ValueError(cut(f"{text}{' '.join(str(error).split())}")) from None
 
 
 def make_folder(path: str | Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from trilith.utils.checks import require, shortened
+from trilith.utils.checks import check_boolean, require, shortened
 from trilith.utils.compiled import compiled
 from trilith.world.geometry.rectangles import Bools, Floats, overlaps_any
 from trilith.world.physics import PHYSICS, Settled, settle
@@ -75,17 +75,18 @@ class State:
         for name in ("task", "level", "steps", "total", "ended", "scene"):
             require(name in data, f"state has no field {name!r}")
         level, steps, total, ended = data["level"], data["steps"], data["total"], data["ended"]
-        task = get_task(data["task"] if isinstance(data["task"], str) else repr(data["task"]))
+        task = get_task(data["task"])
         require(
             not isinstance(level, bool) and isinstance(level, int | str) and task.check_level(level) == level,
-            f"state field 'level' is {level!r}: must be a level of {task.name} as a number or a name",
+            f"state field 'level' is {shortened(level)}: must be a level of {task.name} as a number or a name",
         )
         require(
             not isinstance(steps, bool) and isinstance(steps, int) and steps >= 0,
-            f"state field 'steps' is {steps!r}: must be a number of placements",
+            f"state field 'steps' is {shortened(steps)}: must be a number of placements",
         )
-        require(is_number(total), f"state field 'total' is {total!r}: must be a finite number")
-        require(ended is None or ended in REASONS, f"state field 'ended' is {ended!r}: must be null or one of {', '.join(REASONS)}")
+        require(is_number(total), f"state field 'total' is {shortened(total)}: must be a finite number")
+        known = ", ".join(REASONS)
+        require(ended is None or ended in REASONS, f"state field 'ended' is {shortened(ended)}: must be null or one of {known}")
         return State(Scene.from_json(data["scene"]), task.name, level, steps, float(total), ended)
 
 
@@ -99,7 +100,10 @@ class Step(NamedTuple):
 
 
 def start(task: str | Task, level: Level, rng: np.random.Generator) -> State:
-    """The beginning of an episode. Draws the level if `level` is "all", and generates a scene, both from `rng`."""
+    """The beginning of an episode. Draws the level if `level` is "all", and generates a scene, both from `rng`. Raises ValueError if there
+    is no such task or level, or if `rng` is not a generator."""
+    if not isinstance(rng, np.random.Generator):
+        raise ValueError(f"rng {shortened(rng)}: must be a numpy.random.Generator, such as numpy.random.default_rng(0)")
     rules = task if isinstance(task, Task) else get_task(task)
     drawn = rules.draw_level(rng, level)
     return State(rules.generate(rng, drawn), rules.name, drawn)
@@ -136,12 +140,14 @@ def step(state: State, placement: Placement | None, zero_on_hit: bool = False, r
 
     With `zero_on_hit`, an episode that touches an obstacle (or whose block would overlap one) has a return of exactly 0, as in the paper.
     Without it, the episode keeps its earlier rewards, as in the authors' package. With `record`, the poses of all physics steps are kept
-    (`Settled.frames`). Raises ValueError if the episode has ended, or if `placement` is not a valid placement.
+    (`Settled.frames`). Raises ValueError if the episode has ended, if `placement` is not a valid placement, or if `zero_on_hit` is neither
+    True nor False.
     """
     if not isinstance(state, State):  # not `require`: its message would format the arrays of every state
         raise ValueError(f"state {shortened(state)}: must be a trilith.State, as trilith.start gives")
     if state.ended:
         raise ValueError(f"this episode has ended ({state.ended}): start another one")
+    check_boolean("zero_on_hit", zero_on_hit)
     task, scene = state.rules, state.scene
 
     def result(scene: Scene, ended: Reason | None, reward: float = 0.0, settled: Settled | None = None) -> Step:
@@ -217,10 +223,12 @@ class Recording:
             isinstance(data, Mapping) and isinstance(data.get("placements"), list) and "start" in data,
             "an episode is an object with the fields 'start' and 'placements'",
         )
+        zero_on_hit = data.get("zero_on_hit", False)
+        check_boolean("zero_on_hit", zero_on_hit)
         return Recording(
             State.from_json(data["start"]),
             tuple(None if p is None else checked_placement(p) for p in data["placements"]),
-            bool(data.get("zero_on_hit", False)),
+            zero_on_hit,
             physics_from_json(data),
             builder_from_json(data),
         )
@@ -245,6 +253,6 @@ def physics_from_json(data: Mapping[str, Any]) -> int:
     version = data.get("physics", 1)
     require(
         not isinstance(version, bool) and isinstance(version, int) and 1 <= version <= PHYSICS,
-        f"physics {version!r}: must be a version, 1 to {PHYSICS}",
+        f"physics {shortened(version)}: must be a version, 1 to {PHYSICS}",
     )
     return version

@@ -97,9 +97,11 @@ class App {
       else this.update();
     });
     $("ideas").addEventListener("change", () => this.think.toggle($("ideas").checked));
-    $("seed").addEventListener("keydown", (event) => { // leaves the field, so that the next digit picks a block
-      if (event.key === "Enter") $("canvas").focus({ preventScroll: true });
-    });
+    const leave = () => $("canvas").focus({ preventScroll: true }); // so that the next digit picks a block
+    let seedBefore = "";
+    $("seed").addEventListener("keydown", ({ key }) => { if (key === "Enter") leave(); });
+    $("seed").addEventListener("pointerdown", () => { seedBefore = $("seed").value; });
+    $("seed").addEventListener("pointerup", () => { if ($("seed").value !== seedBefore) leave(); }); // its arrows, not a click into it
     for (const id of ["contacts", "glue", "done", "sticky", "snap"]) {
       $(id).addEventListener("change", () => {
         const { ghost } = this.build;

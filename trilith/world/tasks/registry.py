@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 
-from trilith.utils.checks import require
+from trilith.utils.checks import require, shortened
 from trilith.utils.modules import imported, names_a_class
 from trilith.world.tasks.connecting import Connecting
 from trilith.world.tasks.covering import Covering, CoveringHard
@@ -21,11 +21,11 @@ _OWN: dict[str, Task] = {}
 def get_task(name: str) -> Task:
     """The task with this name. The name of a class of your own is my_module:MyTask. Raises ValueError, with the known names, if there is no
     such task."""
-    task = TASKS.get(name) or _OWN.get(name)
+    task = (TASKS.get(name) or _OWN.get(name)) if isinstance(name, str) else None
     if task is None:
         require(
-            names_a_class(name),
-            f"there is no task {name!r}: choose {', '.join(known_tasks())}, or one of your own as my_module:MyTask, "
+            isinstance(name, str) and names_a_class(name),
+            f"there is no task {shortened(name)}: choose {', '.join(known_tasks())}, or one of your own as my_module:MyTask, "
             "which every process finds",
         )
         task = _OWN[name] = _checked(imported(name, "task"), name)

@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from trilith.utils.checks import shortened
 from trilith.world.scene import SLOTS, Role, Scene
 
 Level = int | str
@@ -158,7 +159,7 @@ class Task(ABC):
             if level == each and not isinstance(level, bool):
                 return each  # returns the int of the table, even if `level` is a float or a numpy integer
         names = "".join(f", {name}" for name in self.generalisation)
-        raise ValueError(f"{self.name} has no level {level!r}: choose hardest, all, {self.levels[0]} to {self.levels[-1]}{names}")
+        raise ValueError(f"{self.name} has no level {shortened(level)}: choose hardest, all, {self.levels[0]} to {self.levels[-1]}{names}")
 
     def draw_level(self, rng: np.random.Generator, level: Level) -> Level:
         """The level of one episode: "all" draws from the training mix, any other level is checked and returned."""
