@@ -3,7 +3,7 @@
 python robustness/fuzz_files.py [--share 1.0] [--seed 0]
 
 A failure is any error but a ValueError or OSError (which the command line tells in one line, exit code 2), a message of more than one
-line, or, where a file has a checksum, a mutation that is taken for the real thing. Prints a table; ends with an error if there
+line, or, where a file keeps its checksum, a mutation that is taken for the real thing. Prints a table; ends with an error if there
 is a failure.
 """
 
@@ -40,10 +40,12 @@ from trilith.evaluation.runner import Run as Measurement
 from trilith.networks.config import DynamicsConfig, EncoderConfig, NetConfig
 from trilith.training import checkpoint
 from trilith.training.config import CONFIG, TrainConfig, run_config
-from trilith.training.dynamics import train_model
+from trilith.training.dynamics import draw_log, train_model
+from trilith.training.log import JSONL, cut_log
+from trilith.training.plot import curve, model_curve
 from trilith.training.run import Run, train
 from trilith.utils.console import show, table_of
-from trilith.utils.files import read_json, sealed, write_json
+from trilith.utils.files import parse_json, read_json, sealed, write_json
 from trilith.utils.tensors import load_tensors, save_tensors
 from trilith.world.episode import Recording
 from trilith.world.trajectory import read_episodes
@@ -141,6 +143,20 @@ def resealed(text: bytes) -> bytes:
     return json.dumps(sealed(data)).encode() if isinstance(data, dict) else text
 
 
+def write_changed(path: Path, data: dict[str, Any], rng: np.random.Generator) -> bool:
+    """Writes mutated data, every second time with the checksum of what it now holds. Returns whether it must be refused: it differs, and
+    its checksum tells."""
+    text = as_json(data, rng)
+    if rng.integers(2):
+        path.write_bytes(resealed(text))
+        return False
+    path.write_bytes(text)
+    try:
+        return json.dumps(parse_json(text)) != json.dumps(data)
+    except ValueError:
+        return True
+
+
 class Tally:
     """What came of the mutations of one kind of file."""
 
@@ -149,12 +165,14 @@ class Tally:
         self.failures: list[str] = []
 
     @contextmanager
-    def attempt(self) -> Iterator[None]:
-        """One of them."""
+    def attempt(self, changed: bool = False) -> Iterator[None]:
+        """One of them. `changed`: it must be refused, because its checksum is that of other content."""
         self.tried += 1
         try:
             yield
             self.taken += 1
+            if changed:
+                self.failures.append("taken although changed")
         except (ValueError, OSError) as error:
             if "\n" in str(error) or not str(error):
                 self.failures.append(f"not one line: {error!r}")
@@ -228,9 +246,10 @@ def fuzz_cards(folder: Path, count: int, rng: np.random.Generator, recipe: str =
     path = folder / "weights.safetensors"
     for number in range(count):
         head = number % 4 == 3
-        path.with_suffix(".json").write_bytes(json.dumps(card).encode() if head else resealed(as_json(card, rng)))
+        write_json(path.with_suffix(".json"), card)
+        changed = not head and write_changed(path.with_suffix(".json"), card, rng)
         path.write_bytes(spoiled(weights[:600], rng) + weights[600:] if head else weights)
-        with tally.attempt():
+        with tally.attempt(changed):
             load_policy(path)
     return tally
 
@@ -254,8 +273,7 @@ def fuzz_reports(folder: Path, count: int, rng: np.random.Generator) -> Tally:
     data, results = read_json(out), folder / "results"
     results.mkdir(exist_ok=True)
     for number in range(count):
-        (results / "a.json").write_bytes(resealed(as_json(data, rng)))
-        with tally.attempt(), warnings.catch_warnings():
+        with tally.attempt(write_changed(results / "a.json", data, rng)), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of letters that a font does not have
             with nullcontext() if number % 40 == 0 else patch.object(report, "_figure", return_value=False):
                 report.write_report(results, folder / "report")
@@ -273,14 +291,15 @@ def fuzz_results(folder: Path, count: int, rng: np.random.Generator) -> Tally:
     for number in range(count):
         out.unlink(missing_ok=True)
         path.unlink(missing_ok=True)
+        changed = False
         if number % 2:
             which = int(rng.integers(len(lines)))
             text, digest = lines[which].rstrip().rsplit(b" ", 1)
             line = as_json(json.loads(text), rng) + b" " + digest + b"\n"
             path.write_bytes(heading + b"".join([*lines[:which], line, *lines[which + 1 :]]) if number % 4 == 1 else spoiled(journal, rng))
         else:
-            out.write_bytes(resealed(as_json(data, rng)))
-        with tally.attempt():
+            changed = write_changed(out, data, rng)
+        with tally.attempt(changed):
             run = Measurement(evaluation, out)
             if run.result is not None:
                 _result_table(run.result)
@@ -319,7 +338,7 @@ def fuzz_datasets(folder: Path, count: int, rng: np.random.Generator) -> Tally:
     about, [path] = data / "dataset.json", data.glob("*.safetensors")
     facts, (arrays, texts) = read_json(about), load_tensors(path)
     for number in range(count):
-        about.write_bytes(resealed(as_json(facts, rng)))
+        changed = write_changed(about, facts, rng)
         stated = None
         if number % 4 == 1:  # an array in the place of another, or a part of it
             names = sorted(arrays)
@@ -330,29 +349,36 @@ def fuzz_datasets(folder: Path, count: int, rng: np.random.Generator) -> Tally:
             stated = save_tensors(path, arrays, texts | lists)
         if stated:
             write_json(about, sealed(facts | {"checksums": [stated]}))
-        with tally.attempt():
+        with tally.attempt(changed and not stated):
             list(read_episodes(data))
         save_tensors(path, arrays, texts)
     return tally
 
 
-def fuzz_models(folder: Path, count: int, rng: np.random.Generator) -> Tally:
-    """Facts of the checkpoint of a model, and its validation, with checksums that are right."""
-    tally, data = Tally(), folder / "episodes"
+def modelled(folder: Path) -> ModelRunConfig:
+    """The config of a small training of a model, which is done."""
+    data = folder / "episodes"
     for _ in record(Recorder(("legal",), "covering_hard", episodes=20), data, 1):
         pass
     model = ModelConfig(DynamicsConfig(width=8, layers=1, heads=1, pair=4), batch=4, steps=2)
     config = ModelRunConfig((data,), folder / "model", log_steps=1, model=model)
-    found = train_model(config, screen=False)
+    train_model(config, screen=False)
+    return config
+
+
+def fuzz_models(folder: Path, count: int, rng: np.random.Generator) -> Tally:
+    """Facts of the checkpoint of a model, with a checksum that is right, and its validation."""
+    tally, config = Tally(), modelled(folder)
     path, other = config.out / checkpoint.NAME, config.out / "validation.json"
-    arrays, texts = load_tensors(path)
+    found, (arrays, texts) = read_json(other), load_tensors(path)
     facts = json.loads(texts["facts"])
     for number in range(count):
+        changed = False
         if number % 2:
             save_tensors(path, arrays, {"facts": as_json(facts, rng).decode(errors="replace")})
         else:
-            other.write_bytes(resealed(as_json(found, rng)))
-        with tally.attempt():
+            changed = write_changed(other, found, rng)
+        with tally.attempt(changed):
             told = train_model(config, screen=False)
             _table("", told["recorded"], told["nudge"])
         save_tensors(path, arrays, texts)
@@ -360,18 +386,44 @@ def fuzz_models(folder: Path, count: int, rng: np.random.Generator) -> Tally:
     return tally
 
 
+def fuzz_logs(folder: Path, count: int, rng: np.random.Generator) -> Tally:
+    """Logs of runs and of trainings of models. Only one in forty is drawn, which would take most of the time."""
+    tally, logs = Tally(), [(run / JSONL).read_bytes() for run in (trained(folder, "objects"), modelled(folder).out)]
+    out = folder / "log"
+    out.mkdir(exist_ok=True)
+    for number in range(count):
+        lines = logs[number % 2].splitlines(keepends=True)
+        which = int(rng.integers(len(lines)))
+        lines[which] = as_json(json.loads(lines[which]), rng) + b"\n"
+        (out / JSONL).write_bytes(b"".join(lines))
+        with tally.attempt(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of axes from 1e-300 to 1e308
+            with nullcontext() if number % 40 < 2 else patch("trilith.training.dynamics.Figure.savefig", _touch):
+                draw_log(out)
+            cut_log(out, 60.0, 2)
+            model_curve(out)
+            if number % 2 == 0:  # refuses a run without evaluations
+                curve(out)
+    return tally
+
+
+def _touch(figure: Any, path: Path, **options: Any) -> None:
+    path.touch()
+
+
 KINDS: dict[str, tuple[Callable[[Path, int, np.random.Generator], Tally], int]] = {
     "facts of checkpoints": (fuzz_facts, 60),
     "bit flips in checkpoints": (fuzz_flips, 160),
     "configs of runs": (fuzz_configs, 130),
-    "cards and headers of weights": (fuzz_cards, 200),
+    "cards and headers of weights": (fuzz_cards, 350),
     "facts of checkpoints, RS0": (partial(fuzz_facts, recipe="mlp-rs0"), 60),
     "configs of runs, RS0": (partial(fuzz_configs, recipe="mlp-rs0"), 130),
-    "cards and headers of weights, RS0": (partial(fuzz_cards, recipe="mlp-rs0"), 200),
-    "recorded episodes": (fuzz_datasets, 400),
-    "checkpoints and validations of models": (fuzz_models, 350),
-    "results given to report": (fuzz_reports, 2060),
-    "results and journals of evaluate": (fuzz_results, 2000),
+    "cards and headers of weights, RS0": (partial(fuzz_cards, recipe="mlp-rs0"), 350),
+    "recorded episodes": (fuzz_datasets, 600),
+    "checkpoints and validations of models": (fuzz_models, 500),
+    "logs": (fuzz_logs, 400),
+    "results given to report": (fuzz_reports, 4000),
+    "results and journals of evaluate": (fuzz_results, 3000),
     "recordings": (fuzz_recordings, 500),
 }
 """By the kind of file: what is tried, and how often."""

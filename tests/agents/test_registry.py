@@ -1,5 +1,7 @@
 """Agents that need no training keep to their own generator and, where they say so, to what is legal."""
 
+import sys
+
 import numpy as np
 import pytest
 from worlds import played
@@ -8,10 +10,11 @@ from trilith.agents import registry as agents
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.policy import make_net, make_schema
 from trilith.agents.random_agents import LegalAgent, RandomAgent
-from trilith.agents.registry import AGENTS, available, fingerprint, load, trained_for
+from trilith.agents.registry import AGENTS, available, code_of, fingerprint, load, trained_for
 from trilith.agents.weights import save_weights
 from trilith.networks.config import NetConfig
 from trilith.search.config import SearchConfig
+from trilith.utils.modules import import_own
 from trilith.world.episode import State, start, step
 from trilith.world.scene import Placement, fresh_scene, place
 from trilith.world.tasks import TASKS
@@ -95,3 +98,50 @@ def test_a_shipped_agent_builds_in_the_tasks_it_was_trained_for(tmp_path, monkey
         shipped.act([start("covering", 0, np.random.default_rng(0))], [np.random.default_rng(0)])
     assert fingerprint("legal", "covering") is None
     assert agents.shipped("../tiny") == {}
+
+
+OWN = {
+    "own_agent_here": "",
+    "own_net_here": "",
+    "own_search_here": "",
+    "own_world_here": "",
+    "own_task_here": "from trilith.world.tasks.covering import Covering\nclass Scaled(Covering):\n    pass\n",
+    "own_instance_here": "from own_task_here import Scaled\nBIG = Scaled()\n",
+    "own_policy_here": "",
+    "own_algorithm_here": (
+        "from dataclasses import dataclass\n"
+        "from trilith.agents.base import Algorithm\n"
+        "@dataclass(frozen=True)\n"
+        "class Config:\n"
+        "    width: int = 8\n"
+        "ALGORITHM = Algorithm('mine', Config, (), policy='own_policy_here:Policy', learner='', needed=('width',))\n"
+    ),
+}
+"""Modules of a user, as far as a fingerprint reads them."""
+
+
+@pytest.mark.parametrize(
+    ("agent", "task", "search", "files"),
+    [
+        ("own_agent_here:Agent", "covering", None, ["own_agent_here"]),
+        ("legal", "own_task_here:Scaled", None, ["own_task_here"]),
+        ("legal", "own_instance_here:BIG", None, ["own_instance_here", "own_task_here"]),
+        ("legal", "covering", {"algorithm": "own_search_here:Search", "world": "simulator"}, ["own_search_here"]),
+        ("legal", "covering", {"algorithm": "mcts", "world": "own_world_here:World"}, ["own_world_here"]),
+        ("net.safetensors", "covering", None, ["own_net_here"]),
+        ("algorithm.safetensors", "covering", None, ["own_algorithm_here", "own_policy_here"]),
+    ],
+    ids=["agent", "task", "instance", "search", "world", "network", "algorithm"],
+)
+def test_everything_of_the_users_own_is_in_the_fingerprint(tmp_path, monkeypatch, agent, task, search, files):
+    for name, text in OWN.items():
+        (tmp_path / f"{name}.py").write_text(text)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    kept = {name: import_own(name) for name in OWN}
+    config = DQNConfig(net=NetConfig(network="own_net_here:Net"))
+    save_weights(tmp_path / "net.safetensors", "dqn", config, "covering", {}, {})
+    save_weights(tmp_path / "algorithm.safetensors", "own_algorithm_here", kept["own_algorithm_here"].Config(), "covering", {}, {})
+    code = code_of([agent], task, search)["code"]
+    assert [name.removesuffix(".py") for name in code if name.endswith(".py")] == files

@@ -10,6 +10,7 @@ import statistics
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -434,9 +435,43 @@ def test_episodes_of_two_programs_are_never_in_one_mean(tmp_path, monkeypatch):
     for _ in run.run(1):
         pass
     (tmp_path / "mine_here.py").write_text(STOPS)
-    with pytest.raises(ValueError, match=r"mine_here:Greedy, or its task, changed while it was measured: start over with --fresh"):
+    with pytest.raises(ValueError, match=r"mine_here\.py changed after it was imported: start again in a new Python process"):
         run.finish()
     assert not out.exists()
+
+
+def test_the_old_code_of_an_edited_file_is_not_measured_as_the_new(tmp_path, monkeypatch):
+    """A process keeps the class that it imported first."""
+    own_agent(tmp_path, monkeypatch, STOPS)
+    given = {"agent": "mine_here:Greedy", "task": "covering", "level": 0, "scenes": 4, "out": tmp_path / "x.json"}
+    assert evaluate(**given)["blocks"] == 0
+    (tmp_path / "mine_here.py").write_text(PLAYS)
+    for options in ({}, {"fresh": True}, {"out": None}):
+        with pytest.raises(ValueError, match=r"^mine_here\.py changed after it was imported"):
+            evaluate(**{**given, **options})
+    own_agent(tmp_path, monkeypatch, PLAYS)
+    assert evaluate(**given, fresh=True)["blocks"] > 0
+
+
+def test_a_result_of_code_without_a_source_file_is_never_taken_for_that_of_the_code_of_now(tmp_path, monkeypatch):
+    """A class in a notebook may have been made anew since."""
+    notebook = ModuleType("notebook_here")
+    notebook.Greedy = type("Greedy", (LegalAgent,), {})
+    monkeypatch.setitem(sys.modules, "notebook_here", notebook)
+    evaluation, out = replace(SMALL, agent="notebook_here:Greedy"), tmp_path / "x.json"
+    stopped = Run(evaluation, out).run(1)
+    next(stopped)
+    stopped.close()
+    told = r"of code of notebook_here, which has no source file to compare: choose another --out, or start over with --fresh$"
+    with pytest.raises(ValueError, match=rf"\.x\.journal holds episodes {told}"):
+        Run(evaluation, out)
+    for _ in range(2):
+        run = Run(evaluation, out, fresh=True)
+        for _ in run.run(1):
+            pass
+        assert run.finish()["code"]["notebook_here"] == "no source file"
+        with pytest.raises(ValueError, match=rf"x\.json holds a result {told}"):
+            Run(evaluation, out)
 
 
 def test_fresh_measures_again_and_leaves_what_is_no_result(small, tmp_path):

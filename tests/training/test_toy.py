@@ -1,6 +1,7 @@
 """An algorithm that the package has never heard of trains through the same run: actors, checkpoint, resume, validation, card."""
 
 import json
+import re
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -84,3 +85,59 @@ def test_figures_may_be_numbers_of_numpy(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(learner, "step", lambda self, rng: {name: np.float32(value) for name, value in step(self, rng).items()})
     train(given, screen=False)
     assert type(checkpoint.load(tmp_path / checkpoint.NAME)[1].figures["loss"]) is float
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"loss": "x"}, "the learner's figure 'loss' is 'x': it must be a number"),
+        ({"loss": "1"}, "the learner's figure 'loss' is '1': it must be a number"),
+        ({"loss": 1.0, "error": None}, "the learner's figure 'error' is None: it must be a number"),
+        ({"loss": np.zeros(2)}, "the learner's figure 'loss' is array([0., 0.]): it must be a number"),
+        ({"loss": 1j}, "the learner's figure 'loss' is 1j: it must be a number"),
+        ({"loss": 10**400}, "the learner's figure 'loss' is 1000"),
+        (None, "a step of the learner returned None: it must return a dictionary of numbers"),
+        (1.0, "a step of the learner returned 1.0: it must return a dictionary of numbers"),
+    ],
+)
+def test_a_figure_that_is_no_number_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Any, told: str) -> None:
+    options = config(tmp_path, steps=2)
+    monkeypatch.setattr(sys.modules["toy_algorithm"].ToyLearner, "step", lambda self, rng: given)
+    with pytest.raises(ValueError, match=f"^{re.escape(told)}") as error:
+        train(options, screen=False)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({1, 2}, "{1, 2} is not a JSON value"),
+        (np.zeros(2), "array([0., 0.]) is not a JSON value"),
+        (float("nan"), "Out of range float values are not JSON compliant"),
+        ({(1, 2): 3}, "keys must be str, int, float, bool or None, not tuple"),
+    ],
+)
+def test_what_a_checkpoint_cannot_hold_is_told_and_the_last_one_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Any, told: str
+) -> None:
+    """A checkpoint with NaN could be written, but not read."""
+    train(config(tmp_path, steps=2), screen=False)
+    before = (tmp_path / checkpoint.NAME).read_bytes()
+    learner: Any = sys.modules["toy_algorithm"].ToyLearner
+    state = learner.state
+    monkeypatch.setattr(learner, "state", lambda self: (state(self)[0], {**state(self)[1], "more": given}))
+    with pytest.raises(ValueError, match=f"^the state of the run cannot be saved in .*{re.escape(told)}") as error:
+        train(config(tmp_path, steps=4), screen=False)
+    assert "\n" not in str(error.value)
+    assert (tmp_path / checkpoint.NAME).read_bytes() == before
+
+
+def test_the_state_may_have_numbers_of_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = config(tmp_path, steps=2)
+    learner: Any = sys.modules["toy_algorithm"].ToyLearner
+    state = learner.state
+    more = {"steps": np.int64(2), "mean": np.float32(0.5), "ready": np.bool_(True)}
+    monkeypatch.setattr(learner, "state", lambda self: (state(self)[0], more))
+    train(options, screen=False)
+    assert checkpoint.load(tmp_path / checkpoint.NAME)[1].learner == {"steps": 2, "mean": 0.5, "ready": True}
+    resume(replace(run_config(tmp_path), steps=4), screen=False)

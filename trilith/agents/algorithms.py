@@ -3,13 +3,11 @@ framework."""
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
-
 from trilith.agents.base import Algorithm, Recipe
 from trilith.agents.dqn.recipes import ALGORITHM as DQN
 from trilith.agents.rs0.recipes import ALGORITHM as RS0
 from trilith.utils.checks import require, shortened
+from trilith.utils.modules import import_own
 
 ALGORITHMS: dict[str, Algorithm] = {algorithm.name: algorithm for algorithm in (DQN, RS0)}
 """The algorithms of this package, by name."""
@@ -67,10 +65,8 @@ def _of_module(name: str) -> Algorithm | None:
     """
     if not all(part.isidentifier() for part in name.split(".")):
         return None
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # finds modules in the current folder
     try:
-        found = getattr(import_module(name), "ALGORITHM", None)
+        found = getattr(import_own(name), "ALGORITHM", None)
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
             return None  # this module itself is missing, not one that it imports

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from trilith.utils.modules import import_own
 
 if TYPE_CHECKING:  # listing recipes and showing options must not load the physics engine
     from trilith.networks.config import DynamicsConfig
@@ -285,4 +286,4 @@ class Algorithm:
 
 def _imported(name: str) -> Any:
     module, _, attribute = name.partition(":")
-    return getattr(import_module(module), attribute)
+    return getattr(import_own(module), attribute)

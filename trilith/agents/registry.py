@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from trilith.agents.algorithms import get_algorithm
 from trilith.agents.base import Agent, ObjectView, ObjectViews, Sampler
 from trilith.agents.dynamics.registry import make_world
 from trilith.agents.random_agents import LegalAgent, RandomAgent
@@ -88,14 +89,19 @@ def _weights(name: str, task: str) -> Path | None:
 def code_of(agents: Sequence[str], task: str, search: Mapping[str, Any] | None) -> dict[str, Any]:
     """Returns the dictionary {"code": fingerprint}, to be added to a result. The fingerprint (see `own_code`) covers the user's own classes
     in four places: the agents named in `agents`, with their algorithms and networks; the task; the search algorithm; and the transition
-    model in `search`. The dictionary is empty if there are no such classes.
+    model in `search`. The dictionary is empty if there are no such classes. Raises ValueError if the code has changed since its import.
 
     `search` has the settings of the search as JSON values; None if there is no search.
     """
     cards = [read_card(path) for name in agents if (path := _weights(name, task))]
-    trained = [(card["algorithm"], card["agent"]) for card in cards]
-    code = own_code([agents, f"{type(get_task(task)).__module__}:{type(get_task(task)).__name__}", search, trained])
+    algorithms = [get_algorithm(card["algorithm"]) for card in cards]
+    trained = [(card["agent"], known.policy, _named(known.config)) for card, known in zip(cards, algorithms, strict=True)]
+    code = own_code([agents, task, _named(type(get_task(task))), search, trained])
     return {"code": code} if code else {}
+
+
+def _named(kind: type) -> str:
+    return f"{kind.__module__}:{kind.__name__}"
 
 
 def shipped(name: str) -> dict[str, Path]:

@@ -240,7 +240,7 @@ def training_of(run: Path, weights: str) -> Training:
         curve=[
             (line["step"], round(line["core_minutes"], 3), line["hardest"], line["all"])
             for line in lines
-            if line["kind"] == "valid" and "hardest" in line and "all" in line and line["step"] <= card["learner_steps"]
+            if line["kind"] == "valid" and line.keys() >= {"core_minutes", "hardest", "all"} and line["step"] <= card["learner_steps"]
         ],
     )
 

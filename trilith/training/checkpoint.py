@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
@@ -79,8 +80,20 @@ def mark(folder: Path) -> tuple[int, int, int] | None:
 
 def save(path: Path, arrays: dict[str, NDArray[Any]], facts: Facts) -> None:
     """Writes a checkpoint to `path`, and keeps the previous checkpoint in the same folder. Even if the process is killed, `path` holds a
-    complete file, the old one or the new one."""
-    save_tensors(path, arrays, {"facts": json.dumps(asdict(facts))}, previous=path.with_name(PREVIOUS))
+    complete file, the old one or the new one. Raises ValueError if `facts` has a value that JSON cannot hold; numbers of numpy are
+    converted."""
+    try:
+        text = json.dumps(asdict(facts), default=_plain, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the state of the run cannot be saved in {path}: {error}") from None
+    save_tensors(path, arrays, {"facts": text}, previous=path.with_name(PREVIOUS))
+
+
+def _plain(value: object) -> Any:
+    """Converts a number of numpy to a number of Python. Raises TypeError for any other value."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{shortened(value)} is not a JSON value")
 
 
 def load(path: Path) -> tuple[dict[str, NDArray[Any]], Facts]:

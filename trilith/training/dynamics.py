@@ -239,7 +239,7 @@ def draw_log(folder: Path) -> None:
     figure = Figure(figsize=(7, 4), layout="constrained")
     axis = figure.subplots()
     for label, error, constant in curves:
-        points = [(line["step"], line[error] / line[constant]) for line in valid if line.get(constant)]
+        points = [(line["step"], line[error] / line[constant]) for line in valid if error in line and line.get(constant)]
         axis.plot([step for step, _ in points], [share for _, share in points], label=label)
     axis.set(xlabel="learner steps", ylabel="error / error of the baseline", yscale="log")
     axis.grid(alpha=0.3)

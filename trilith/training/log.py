@@ -58,12 +58,14 @@ class Log(ExitStack):
 
 
 def read_log(out: Path) -> list[dict[str, Any]]:
-    """Reads the lines in the log of a run, and leaves out incomplete ones. Returns an empty list if there is no log."""
+    """Reads the lines in the log of a run. Leaves out incomplete lines, and lines in which a field other than `kind` is not a number.
+    Returns an empty list if there is no log."""
     path, found = out / JSONL, []
     for line in read_file(path, MAX_LINES).splitlines() if path.exists() else ():
         with suppress(ValueError):  # an incomplete line, because the machine stopped during writing
             found.append(parse_json(line, dict[str, int | float | str]))
-    return [line for line in found if line.keys() >= {"kind", "step", "minutes"}]
+    whole = [line for line in found if line.keys() >= {"kind", "step", "minutes"}]
+    return [line for line in whole if all(isinstance(value, str) == (name == "kind") for name, value in line.items())]
 
 
 def cut_log(out: Path, seconds: float, evaluated: int) -> None:

@@ -31,7 +31,7 @@ _NAMES: dict[str, str] = {
 def curve(run: Path, across: Across = "core_minutes") -> Points:
     """Returns the learning curves "hardest" and "all" of a run, with points (x, mean reward). x is the field `across` of the log. Raises
     ValueError if there are no evaluations."""
-    entries = [entry for entry in _entries(run, "valid") if "hardest" in entry and "all" in entry]
+    entries = _entries(run, "valid", across, "hardest", "all")
     require(entries, f"{run} has not been evaluated yet")
     return {level: [(entry[across], entry[level]) for entry in entries] for level in ("hardest", "all")}
 
@@ -40,7 +40,7 @@ def passes(run: Path, across: Across = "core_minutes") -> list[tuple[float, int]
     """Returns a point (x, level) for each level that a run has passed in a curriculum by performance, in order of levels. x is where the
     log first shows the level as passed."""
     found: list[tuple[float, int]] = []
-    for entry in _entries(run, "train"):
+    for entry in _entries(run, "train", across):
         found += [(entry[across], level) for level in range(len(found), entry.get("levels_passed", 0))]
     return found
 
@@ -53,19 +53,21 @@ def model_curve(run: Path, across: Across = "core_minutes") -> Points:
     The error of predicted ends is the Brier score divided by the Brier score of the best constant prediction. The error of predicted
     rewards is the fraction of unexplained variance.
     """
-    points: Points = {"end": [], "reward": []}
-    for entry in _entries(run, "train"):
-        if constant := entry.get("model_brier_constant"):
-            points["end"].append((entry[across], entry["model_brier"] / constant))
-        if variance := entry.get("model_reward_variance"):
-            points["reward"].append((entry[across], entry["model_reward_error"] / variance))
+    points: Points = {}
+    for name, error, constant in (
+        ("end", "model_brier", "model_brier_constant"),
+        ("reward", "model_reward_error", "model_reward_variance"),
+    ):
+        entries = _entries(run, "train", across, error, constant)
+        points[name] = [(entry[across], entry[error] / entry[constant]) for entry in entries if entry[constant]]
     return points
 
 
-def _entries(run: Path, kind: str) -> list[dict[str, Any]]:
-    """Reads the lines of the kind "train" or "valid" in the log of a run. Raises ValueError if there is no log."""
+def _entries(run: Path, kind: str, *fields: str) -> list[dict[str, Any]]:
+    """Reads the lines of the kind "train" or "valid" in the log of a run that have all of `fields`. Raises ValueError if there is no
+    log."""
     require((run / JSONL).exists(), f"{run} is not a run: there is no {JSONL} in it")
-    return [line for line in read_log(run) if line["kind"] == kind]
+    return [line for line in read_log(run) if line["kind"] == kind and line.keys() >= {*fields}]
 
 
 class _Curve(NamedTuple):

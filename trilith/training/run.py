@@ -6,7 +6,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, replace
 from math import isfinite
@@ -27,7 +27,7 @@ from trilith.training.curriculum import CURRICULA, Curriculum
 from trilith.training.log import Log, cut_log
 from trilith.training.pace import Pace
 from trilith.training.trackers import TensorBoard, Wandb, check_wandb
-from trilith.utils.checks import require
+from trilith.utils.checks import require, shortened
 from trilith.utils.config import to_json
 from trilith.utils.distributed.processes import catch_signals, limit_threads
 from trilith.utils.distributed.ray_cluster import Cluster
@@ -81,6 +81,20 @@ def _begin(run: Run) -> None:
         else:  # the run was killed before its first checkpoint
             cut_log(config.out, -1, -1)
     write_json(path, to_json(config))
+
+
+def _finite(metrics: Any) -> dict[str, float]:
+    """The metrics of a learner step that are finite, because JSON has no infinite numbers. Raises ValueError if `metrics` is not a
+    dictionary of numbers, since a user's learner may return anything."""
+    require(isinstance(metrics, Mapping), f"a step of the learner returned {shortened(metrics)}: it must return a dictionary of numbers")
+    found = {}
+    for name, value in metrics.items():
+        try:
+            if isfinite(value):
+                found[name] = float(value)
+        except (TypeError, ValueError, ArithmeticError, RuntimeError):  # of Python, numpy and torch
+            raise ValueError(f"the learner's figure {name!r} is {shortened(value)}: it must be a number") from None
+    return found
 
 
 class Run:
@@ -189,9 +203,8 @@ class Run:
             while actors.idle() and (request := self._next_request(self.pace.wants(due) if config.actors else due < 1)):
                 self._send(actors, request)
             if due >= 1:
-                for name, value in learner.step(self.rng).items():
-                    if isfinite(value):  # JSON has no infinite numbers
-                        facts.figures[name] = 0.99 * facts.figures.get(name, float(value)) + 0.01 * float(value)
+                for name, value in _finite(learner.step(self.rng)).items():
+                    facts.figures[name] = 0.99 * facts.figures.get(name, value) + 0.01 * value
                 self.pace.stepped(time.monotonic() - now)
             self._receive(actors, log, 0.0 if due >= 1 else 0.2)
             if now - logged >= config.log_seconds:

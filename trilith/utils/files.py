@@ -26,6 +26,8 @@ MAX_LINES = 2**30
 """Maximum size in bytes of a file that grows line by line: a log or a journal."""
 CHECKSUM = "sha256"
 """Name of the field that holds a file's checksum."""
+NO_SOURCE = "no source file"
+"""The fingerprint of code without a source file, such as a notebook's. To `check_same` it equals nothing, not even itself."""
 
 
 @contextmanager
@@ -74,8 +76,9 @@ def check_same(path: Path, what: str, found: Mapping[str, Any], wanted: Mapping[
         if isinstance(there, dict) and isinstance(value, dict):
             check_same(path, f"{what} of {name}", there, dict.fromkeys(there) | value, instead)
         else:
-            said = f"{name} {shortened(there)}, not {shortened(value)}"
-            require(there == value, f"{path} holds {what} of {said}: choose another --out, or {instead}")
+            known = value != NO_SOURCE
+            said = f"{name} {shortened(there)}, not {shortened(value)}" if known else f"{name}, which has no source file to compare"
+            require(known and there == value, f"{path} holds {what} of {said}: choose another --out, or {instead}")
 
 
 @contextmanager
