@@ -461,3 +461,15 @@ def test_a_task_of_ones_own_is_built_in_on_the_page_if_it_is_offered(tmp_path: P
         assert "not_offered" not in sys.modules, "a request has nothing imported"
     finally:
         running.close()
+
+
+def test_an_agent_of_ones_own_that_returns_no_list_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent:
+        def act(self, states: list[State], rngs: list[np.random.Generator]) -> None:
+            return None
+
+    spec = Spec("silent", 0, None)
+    monkeypatch.setitem(work._agents, (spec, False), Silent())
+    work.prepare([], [(spec, "silhouette")])  # a server with such an agent starts
+    with pytest.raises(ValueError, match="Silent returned None: must be a list of 1"):
+        work.act(start("silhouette", 0, np.random.default_rng(0)), spec, 0, False)

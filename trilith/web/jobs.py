@@ -18,6 +18,7 @@ from trilith.agents.dynamics.registry import make_world
 from trilith.agents.dynamics.transitions import SIMULATED
 from trilith.agents.random_agents import LegalAgent
 from trilith.agents.registry import load
+from trilith.evaluation.play import choose
 from trilith.search.config import SearchConfig
 from trilith.web.catalog import Spec
 from trilith.web.ideas import think, value_map, views
@@ -62,7 +63,7 @@ def prepare(tasks: Sequence[str], agents: Sequence[tuple[Spec, str]] = (), world
     for spec, name in agents:
         state = start(name, 0, np.random.default_rng(0))
         with suppress(ValueError):  # if an agent cannot be loaded, the visitor who chooses it gets the error
-            _agent(spec).act([state], [_generator(0, state)])
+            choose(_agent(spec), [state], [_generator(0, state)])
 
 
 def _agent(spec: Spec, zero_on_hit: bool = False) -> Agent:
@@ -124,7 +125,7 @@ def place(state: State, placed: Placement | None, zero_on_hit: bool) -> bytes:
 
 def act(state: State, spec: Spec, seed: int, zero_on_hit: bool) -> bytes:
     """Makes one placement that an agent chooses. Returns the result as JSON, see `request_schema.stepped`."""
-    [placed] = _agent(spec, zero_on_hit).act([state], [_generator(seed, state)])
+    [placed] = choose(_agent(spec, zero_on_hit), [state], [_generator(seed, state)])
     if placed is not None:  # + 0.0 turns -0.0 into 0.0: a link cannot hold -0.0, and its replay must give the same bytes
         placed = Placement(int(placed.slot), float(placed.x) + 0.0, float(placed.y) + 0.0, bool(placed.sticky))
     return place(state, placed, zero_on_hit)
