@@ -2,7 +2,7 @@
 
 A page runs from top to bottom in a folder of its own, so that a command finds what those above it made. What cannot be run here is in
 `NOT_RUN`, with the reason; a command that is neither run nor named there fails its page.
-Files, links and figures that pages name are in test_pages.py.
+Files, links and figures that pages name are in test_docs_links.py.
 """
 
 import contextlib

@@ -1,5 +1,5 @@
 """What the README and the pages say is so: files, links, names of outputs, paths of the glossary. That their commands run is in
-test_docs.py."""
+test_docs_run.py."""
 
 import re
 import shlex
