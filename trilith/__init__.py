@@ -5,7 +5,7 @@
     state = trilith.start("covering", "hardest", np.random.default_rng(0))
     state, reward, _ = trilith.step(state, trilith.Placement(slot=6, x=-5.0, y=0.4))
 
-`__all__` is the public interface; all other modules are internal. `import trilith` registers the Gymnasium environments. It loads
+The names in `__all__` are the public interface; all others are internal. `import trilith` registers the Gymnasium environments. It loads
 neither the physics engine nor torch: every public name is loaded when it is first used.
 """
 

@@ -4,7 +4,7 @@
 
     env = DmConstruction("covering", seed=0)
     step = env.reset()
-    step = env.step({"Index": 8, "x_action": 7, "sticky": 0})
+    step = env.step({"Index": 6, "x_action": 7, "sticky": 0})  # edge 6: from block 0 to the floor
 
 Three things differ from the authors' package. The physics engine is another one, so rewards differ. Graphs are padded, so that every array
 has the shape of its spec. Nodes have the 15 features of `trilith.world.observations.objects`, and edges have the two features of
@@ -39,8 +39,9 @@ class DmConstruction(dm_env.Environment):  # type: ignore[misc]
     """A construction task as a `dm_env` environment. `wrapper_type` selects one of two kinds of observation and action. `task` and `level`
     are as in `ConstructionEnv`.
 
-    `discrete_relative`: the observation is a graph of all objects. An action has three numbers: `Index` (an edge of the graph), `x_action`
-    (an offset) and `sticky`. The edge must join an available block and an object, in either direction. Any other edge ends the episode.
+    `discrete_relative`: the observation is a graph of all objects. An action has three numbers: `Index` (the index of an edge),
+    `x_action` (of an offset) and `sticky`. The edge must join an available block and an object of another role, in either direction. Any
+    other edge ends the episode.
     `continuous_absolute`: the observation is an image. An action has `Selector`, `Horizontal`, `Vertical` and `Sticky`, each from -1 to 1.
     """
 
@@ -53,7 +54,8 @@ class DmConstruction(dm_env.Environment):  # type: ignore[misc]
         self._nodes, self._edges = n, n * (n - 1)
 
     def reset(self) -> dm_env.TimeStep:
-        """Starts an episode and returns its first step. The seed that the constructor got applies to the first episode only."""
+        """Starts an episode and returns its first step. The first call seeds the random generator with the constructor's
+        `seed`; later episodes continue it."""
         observation, _ = self.env.reset(seed=self._seed)
         self._seed, self._over = None, False
         return dm_env.restart(self._observation(observation))

@@ -50,8 +50,8 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
 
     c is the row of an available block. r is the row of the reference: the object of the scene relative to which the block is placed. If a
     row does not exist in the scene or holds the wrong kind of object, the action is an invalid edge, which ends the episode. Most actions
-    are invalid, so sample from `info["legal"]`. A continuous number beyond ±1 is clipped. Anything that is not an element of the action
-    space (NaN, a fraction where an index belongs, an offset out of range, the wrong length) raises ValueError.
+    are invalid, so sample from `info["legal"]`. A continuous number beyond ±1 is clipped. Anything else outside the action space (NaN,
+    a fraction where an index belongs, an offset out of range, the wrong length) raises ValueError.
 
     ## Observation
     There are six kinds of observation, from `trilith.world.observations`. Features are float32 and masks int8, unless the table says
@@ -71,7 +71,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
 
     ## Reward
     The change of the task's score, minus the cost of glue. The reward is 0 if the placement is not possible or if a block touches an
-    obstacle.
+    obstacle (but see `zero_on_hit`).
 
     ## End
     An episode always ends with `terminated`, never with `truncated`. The step limit is a rule of the task, not of this class, and the agent
@@ -87,16 +87,16 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
     - `connectivity`: the edges of `graph` and `padded_graph`: `"full"`, `"sparse"` or `"sparse-both"`.
     - `offsets`: number of offsets of the discrete relative actions, at least 4.
     - `grid`: (heights, widths) of the discrete absolute actions; None means the task's default.
-    - `zero_on_hit`: an episode that touches an obstacle has the return 0, as in the paper.
+    - `zero_on_hit`: an episode that touches an obstacle has the return 0, as in the paper: its last reward is minus the sum so far.
     - `render_mode`: None or `"rgb_array"`, a picture of 640 × 640.
 
     `reset(options={"level": …})` starts one episode of another level, if it fits into the spaces.
-    `reset(options={"state": …})` starts one from a given `State`. You can read, keep and set `env.unwrapped.state` at any time.
+    `reset(options={"state": …})` starts one from a given `State`. You can read, keep and set `env.unwrapped.state`.
 
     ## Info
     - `legal`, only with discrete relative actions: a boolean array (7, N_max, offsets) or (7, N_max, offsets, offsets). It is True where
-      (c, r, offset) is a valid edge and the new block overlaps nothing. The first axis is the slot, which equals the row c. After the end
-      no action is legal.
+      (c, r, offset) is a valid edge and the new block overlaps nothing solid. The first axis is the slot, which equals the row c. After the
+      end no action is legal.
     - `reason`: why the episode ended, one of `trilith.world.episode.REASONS`; None while it continues.
     - `level`: the level of this episode, always a string ("7", "nine_targets"), so that a vector environment can hold numbers and names.
     """
@@ -188,8 +188,8 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
 
     def legal_actions(self) -> NDArray[np.bool_]:
         """Boolean mask of the legal actions, with one axis for each part of an action. A discrete relative action is legal if it places an
-        available block relative to another kind of object, and the block overlaps nothing. A discrete absolute action counts as legal if
-        its block is available. If no action is legal, the mask is all True. Raises ValueError if the actions are continuous.
+        available block relative to an object of another role, and the block overlaps nothing solid. A discrete absolute action counts as
+        legal if its block is available. If no action is legal, the mask is all True. Raises ValueError if the actions are continuous.
         """
         require(self._actions.whole, "continuous actions have no mask: choose a discrete action_space")
         mask = self.codec.mask(self.state.scene)

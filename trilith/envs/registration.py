@@ -17,7 +17,7 @@ def register(task: T) -> T:
     environment by the id trilith/<Title>-v0.
 
     Returns its argument, so it works as a class decorator. Other processes, such as workers and actors, need no registration if they
-    name the task my_module:MyTask. Raises ValueError if the argument is not a task, or if its name or title is taken.
+    name the task my_module:MyTask. Raises ValueError if the argument is not a valid task, or has the name or title of a task of the paper.
     """
     made = registry.register(task)
     name = f"trilith/{made.title.replace(' ', '')}-v0"

@@ -44,7 +44,7 @@ def plan(state: State) -> list[Placement]:
 
     An attempt builds one chain after another, each time the cheapest to any target that is not yet reached. After its first failure, an
     attempt adds random noise to the costs; all attempts but the first do so from the start. A chain fails if it earns nothing or touches an
-    obstacle. The attempt then takes back the end of the chain, at least one block and at random more, and goes on from there.
+    obstacle. The attempt then undoes at least the last block of the chain, and a random number of blocks before it, and resumes there.
     """
     best: list[Placement] = []
     most = state.total

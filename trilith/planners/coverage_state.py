@@ -19,10 +19,11 @@ CELL_X = np.linspace(-SCENE_WIDTH / 2, SCENE_WIDTH / 2, 281)
 """(281,): x of the centres of the cells into which the width of the scene is divided, in metres."""
 CELL_WIDTH = float(CELL_X[1] - CELL_X[0])
 SUPPORT_REACH = 0.45
-"""Maximum distance in metres from the end of an obstacle to a block beside it that can support a block over the obstacle."""
+"""Maximum distance in metres from the end of an uncovered stretch of an obstacle to a support in the obstacle's layer (see
+`CoverageState.supports`)."""
 SUPPORT_BAND = (0.3, 0.5)
-"""Range of distances in metres from the end of an obstacle. Below the block that stands beside the end of an obstacle, further blocks carry
-it. Each of these must overlap the range, so that it lies about under the middle of the block above."""
+"""Range of distances in metres from the end of an uncovered stretch. A support in a layer below the obstacle's must overlap this range, so
+that it lies about under the middle of the support in the obstacle's layer."""
 
 
 class CoverageState:

@@ -14,7 +14,7 @@ SCRIPT_MARGIN = 0.04
 """Safety margin of the script in metres: the middle of a block, and every load on it, must lie at least this far inside the range of
 support."""
 SUPPORT_GAIN = 0.5
-"""Value of a block that will support another one over an obstacle, in metres of covered length."""
+"""Value of each missing support that a block provides, in metres of covered length (see `CoverageState.supports`)."""
 MIN_GAIN = 0.03
 """A block is not placed if it gains less than this many metres of covered length. A support counts as SUPPORT_GAIN."""
 PLACEMENT_TRIES = 12
@@ -85,8 +85,9 @@ def _ranked(view: CoverageState, balance: float, rng: np.random.Generator | None
 
 
 def _try(state: State, rng: np.random.Generator | None) -> tuple[Placement, State] | None:
-    """Simulates placements in the order of `_ranked`, until one succeeds: its block comes to rest at its forecast position, nothing is
-    lost, and no obstacle is touched. Returns this placement and the state after it, or None if no placement succeeds."""
+    """Simulates placements in the order of `_ranked`, until one succeeds: its block comes to rest at its forecast position (see
+    `FALLEN`), the total falls by less than `MIN_GAIN`, and no obstacle is touched. Returns this placement and the state after it, or None
+    if no placement succeeds."""
     view = CoverageState(state.scene)
     for k in _ranked(view, 0.0, rng)[:PLACEMENT_TRIES].tolist():
         placement = view.options.placement(k)

@@ -33,11 +33,10 @@ BEGUN_VALUE = 0.5
 PROSPECT_WEIGHT = 0.8
 """Weight of a scene's prospects (the estimated reward that can still be earned) relative to the reward so far."""
 PROSPECT_DISCOUNT = 0.9
-"""Discount factor in the estimate of the reward that can still be earned. The gain of the first block counts fully, that of the second is
-multiplied by this factor, that of the third by its square, and so on."""
+"""Discount factor of `prospect`: the gain of the n-th imagined block, from 0, counts PROSPECT_DISCOUNT ** n times."""
 MIN_PROSPECT = 0.1
-"""Least gain, in units of reward, for which the script places a block. The estimate of the reward that can still be earned leaves out
-smaller gains."""
+"""In units of reward: the script stops if no placement has a higher sum of reward and weighted `prospect`, and `prospect` stops when the
+next discounted gain would be smaller."""
 COMPARED_PLACEMENTS = 12
 """Maximum number of placements that the script compares by the reward that could be earned after them."""
 BEAM_WIDTH = 40
@@ -63,8 +62,8 @@ class _Node(NamedTuple):
 
 @scripts("covering_hard")
 def script(scene: Scene) -> Placement | None:
-    """The placement with the highest sum of its reward and the estimated reward that can be earned after it; None when nothing more can be
-    gained."""
+    """The placement with the highest sum of its reward and PROSPECT_WEIGHT times the `prospect` after it; None if no sum exceeds
+    MIN_PROSPECT."""
     view = CoverageState(scene)
     choices: list[tuple[float, Placement | None]] = [(MIN_PROSPECT, None)]
     for _, k, sticky in _ranked(view):

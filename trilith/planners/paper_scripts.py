@@ -44,8 +44,8 @@ def silhouette(scene: Scene) -> Placement | None:
     """The next placement of the paper's script for Silhouette; None if no unfilled target has room. Fills targets layer by layer, from the
     centre to the sides.
 
-    A block gets glue under two conditions: its centre of mass is not supported from the layer below, and all blocks that it will touch are
-    without glue. A block on the floor is always supported.
+    A block gets glue if two conditions hold: its centre of mass is not supported from the layer below, and all blocks that it will touch
+    are without glue. A block on the floor is always supported.
     """
     targets = scene.rows(Role.TARGET)
     centre = scene.pose[targets, 0].mean()

@@ -31,7 +31,7 @@ class Planner:
         self._course = lru_cache(CACHED_PLANS)(course)
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """The next placement in each state. None means stop: nothing more can be gained."""
+        """The next placement in each state. None means stop: nothing more can be gained. Raises ValueError if a task has no planner."""
         return [plan[0] if plan else None for plan in map(self.plan, states)]
 
     def plan(self, state: State) -> list[Placement]:

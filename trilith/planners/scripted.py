@@ -15,5 +15,6 @@ class ScriptedBuilder:
     """An agent that follows the script of each task, with discrete relative actions."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """The placement that the script chooses in each state. None means stop: nothing more can be gained."""
+        """The placement that the script chooses in each state. None means stop: nothing more can be gained. Raises ValueError if a task
+        has no script."""
         return [script_for(state.task)(state.scene) for state in states]

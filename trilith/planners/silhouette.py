@@ -133,8 +133,8 @@ def _slot(scene: Scene, target: int) -> int:
 
 
 def _fill(scene: Scene, target: int, sticky: bool) -> tuple[Placement, Scene]:
-    """The placement of the right block in the middle of a target, and the scene with that block at rest, without simulation. `target` is
-    the row of the target."""
+    """The placement of a block of the target's width in the middle of a target, and the scene with that block at rest, without simulation.
+    `target` is the row of the target."""
     placement = CODEC.decode(scene, (_slot(scene, target), target, MIDDLE_OFFSET, int(sticky)))
     return placement, place(scene, placement._replace(y=placement.y - CLEARANCE), keep=True)
 

@@ -65,11 +65,12 @@ LEGEND = {
 """The entries of a legend, with their colours."""
 
 FPS = 25
-"""Frames per second of a film. Each frame shows two physics steps."""
+"""Frames per second of a film. From one frame to the next, a fall advances by two physics steps."""
 HOLD = 0.6
-"""Seconds that a film pauses before the first placement and after every placement, so that the viewer can read the reward."""
+"""Seconds that a film pauses before the first placement and after every placement, twice as long at the end, so that the viewer can read
+the reward."""
 STILL = 0.01
-"""A film cuts the end of a fall: it stops when every object is closer than this (metres, radians) to its final pose."""
+"""A film cuts off the end of a fall, in which every object stays within this (metres, radians) of its final pose."""
 BONDED = 0.05
 """A film shows a glue point as soon as the two points that it joins are closer than this (metres)."""
 

@@ -25,7 +25,7 @@ from trilith.world.geometry.rectangles import may_overlap, overlaps
 from trilith.world.scene import BLOCK_HEIGHT, INVALID_EDGE, PLACE_X, PLACE_Y, SLOT_X, SLOTS, Bools, Floats, Ints, Placement, Role, Scene
 
 CLEARANCE = 0.04
-"""Metres: gap between a new block and the object that it is placed on or beside, so that the two do not overlap at the start."""
+"""Metres: gap between a new block and the object that it is placed on, or beside in `ContinuousRelative`, so that they do not overlap."""
 OFFSETS = 15
 _AVAILABLE, _TARGET = int(Role.AVAILABLE), int(Role.TARGET)
 
@@ -48,14 +48,14 @@ def share(i: Any, n: int) -> Any:
 
 
 def height_on(is_target: Any, y: Any, height: Any) -> Any:
-    """y of the centre of a new block, in metres, just above the place where it rests. The block is placed relative to an object of height
-    `height` with its centre at `y`. If `is_target` is 1, the block goes inside the object; if 0, on top of it."""
+    """y of the centre of a new block, in metres: `CLEARANCE` above the centre of an object if `is_target` is 1, `CLEARANCE` above its
+    position on top of the object if 0. The object has height `height` and its centre at `y`."""
     return y + (1 - is_target) * (height + BLOCK_HEIGHT) / 2 + CLEARANCE
 
 
 def rest_height(scene: Scene, rows: Any) -> Any:
-    """y of the centre of a new block that is placed relative to an object, in metres: inside a target, on top of any other object. `rows`
-    is the row of the object, or an array of rows; the result has the same shape."""
+    """`height_on` for objects of `scene`: y of the centre of a new block in metres, with `CLEARANCE`. `rows` is the row of the object, or
+    an array of rows; the result has the same shape."""
     return height_on((scene.role[rows] == _TARGET) * 1, scene.pose[rows, 1], scene.size[rows, 1])
 
 
@@ -103,7 +103,8 @@ class Codec(ABC):
 
     @abstractmethod
     def encode(self, scene: Scene, placement: Placement) -> tuple[float, ...]:
-        """The action closest to `placement`: the same block, the same stickiness, and the nearest position, by the distance |Δx| + |Δy|."""
+        """The action closest to `placement`: the same block, the same stickiness, and the nearest position that an action can give, by
+        the distance |Δx| + |Δy|. `placement` must not be `INVALID_EDGE`."""
 
     @abstractmethod
     def mirror(self, actions: ArrayLike) -> NDArray[Any]:
@@ -137,8 +138,8 @@ class Continuous(Codec):
 
 @dataclass(frozen=True)
 class ContinuousAbsolute(Continuous):
-    """Actions (X, x, y, s), each number in [-1, 1]. X picks the slot whose centre is nearest to x = 7X metres. The new block is placed with
-    its centre at (7.5 x, 7.5 (y + 1)), in metres. It is sticky if s > 0."""
+    """Actions (X, x, y, s), each number in [-1, 1]. X picks the slot whose `SLOT_X` is nearest to 7X. The new block is placed with its
+    centre at (7.5 x, 7.5 (y + 1)), in metres. It is sticky if s > 0."""
 
     name: ClassVar[str] = "continuous_absolute"
     length: ClassVar[int] = 4
@@ -156,7 +157,7 @@ class ContinuousAbsolute(Continuous):
 class ContinuousRelative(Continuous):
     """Actions (X, x, y, Δx, s), each number in [-1, 1].
 
-    X picks the slot whose centre is nearest to x = 7X metres. (x, y) picks the object, not an available block, whose centre is nearest to
+    X picks the slot whose `SLOT_X` is nearest to 7X. (x, y) picks the object, other than an available block, whose centre is nearest to
     (7.5 x, 7.5 (y + 1)) in metres. The block goes on top of this object, or into it if it is a target. Δx is the horizontal position on the
     object: at -1 and 1 the block is just beside the left or right end. The block is sticky if s > 0.
     """
@@ -184,8 +185,8 @@ class ContinuousRelative(Continuous):
 
 
 class Discrete(Codec):
-    """Actions are lists of indices, in this order: the block; the row of an object, if the codec is `relative`; one or two indices for the
-    position; sticky, 0 or 1."""
+    """Actions are lists of indices, in this order: the slot of the block; the row of an object, if the codec is `relative`; one or two
+    indices for the position; sticky, 0 or 1."""
 
     dtype: ClassVar[np.dtype[Any]] = np.dtype(np.int32)
     relative: ClassVar[bool]
@@ -320,7 +321,7 @@ CODECS: dict[str, type[Codec]] = {
 
 
 def make_codec(name: str, **options: Any) -> Codec:
-    """Makes the codec `name`. Options that are not fields of this codec are ignored."""
+    """Makes the codec `name`, a key of `CODECS`. Options that are not fields of this codec are ignored."""
     kind: Any = CODECS[name]
     return kind(**{field.name: options[field.name] for field in fields(kind) if field.name in options})
 
@@ -343,7 +344,7 @@ def reference_rows(scene: Scene) -> Ints:
 @compiled
 def _legal(pose: Floats, size: Floats, role: Ints, solid: Bools, n: int, heights: int) -> Bools:
     """Boolean mask (7, N, n, max(heights, 1)) of the placements that overlap nothing solid: slot, reference object, one of n offsets along
-    x, and offset along y. If `heights` is 0, there is no offset along y: the block goes on top of the reference, or into a target.
+    x, and offset along y. `heights` is n, or 0 for no offset along y: the block then goes on top of the reference, or into a target.
 
     N is the number of objects. `pose` (N, 3), `size` (N, 2), `role` (N,) and `solid` (N,) are the arrays of the scene.
     """
@@ -399,8 +400,8 @@ def _finite(action: Sequence[float], length: int) -> list[float]:
 
 
 def _indices(action: Sequence[float], shape: tuple[int | None, ...]) -> list[int]:
-    """The parts of an action as integers. Raises ValueError unless each part is at least 0 and below its entry of `shape`. The entry None
-    means any integer."""
+    """The parts of an action as integers. Raises ValueError if their number is wrong, or if a part is no integer from 0 to below its entry
+    of `shape`. The entry None allows any integer."""
     values = np.asarray(action).tolist()
     if len(values) != len(shape) or not all(isfinite(value) and value == int(value) for value in values):
         raise ValueError(f"action {values}: must be {len(shape)} whole numbers")

@@ -38,8 +38,8 @@ def meet(pose: Floats, size: Floats, role: Ints, sticky: Bools, glue: Ints) -> t
 def bond(pose: Floats, size: Floats, role: Ints, sticky: Bools, contact: Ints, glue: Ints, frame: Floats, new: int) -> tuple[Ints, Floats]:
     """Returns copies of `glue` (G, 2) and `frame` (G, 5), which are `glue` and `glue_frame` of a scene, with new bonds at the end.
 
-    The new bonds are those pairs of `contact` (C, 2) that are not in `glue`, have a sticky object and have no obstacle, in the same order.
-    `new` is their number. `pose`, `size`, `role` and `sticky` are the arrays of the scene.
+    The new bonds are those pairs of `contact` (C, 2) that are not in `glue`, have a sticky object and have no obstacle, in the order of
+    `contact`. `new` is their number. `pose`, `size`, `role` and `sticky` are the arrays of the scene.
     """
     pairs, frames = np.empty((len(glue) + new, 2), dtype=np.int64), np.empty((len(glue) + new, 5))
     count = len(glue)
@@ -143,8 +143,8 @@ def first_touch(
     ax: float, ay: float, at: float, avx: float, avy: float, aspin: float, alx: float, aly: float, aturned: float, aw: float, ah: float,
     bx: float, by: float, bt: float, bvx: float, bvy: float, bspin: float, blx: float, bly: float, bturned: float, bw: float, bh: float,
 ) -> float:  # fmt: skip
-    """The time in seconds until the gap between two objects is at most `MET`, if their bodies keep their velocities. Returns `step` if the
-    objects touch already, or if the gap is still larger after `step` seconds.
+    """The time in seconds, to within `step` / 64, until the gap between two objects is at most `MET`, if their bodies keep their
+    velocities. Returns `step` if the objects touch already, or if the gap is still larger after `step` seconds.
 
     The arguments after `step` describe object a, then object b, with 11 numbers each: x, y, angle, v_x, v_y and angular velocity of its
     body; x, y and angle of the object in the frame of the body; width and height. A body is one block, or several that glue holds together.

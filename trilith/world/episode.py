@@ -40,7 +40,7 @@ class State:
     task: str
     level: Level
     steps: int = 0
-    """Placements so far."""
+    """Calls of `step` so far; a stop or an impossible placement counts too."""
     total: float = 0.0
     """Sum of the rewards so far."""
     ended: Reason | None = None
@@ -100,8 +100,9 @@ class Step(NamedTuple):
 
 
 def start(task: str | Task, level: Level, rng: np.random.Generator) -> State:
-    """The beginning of an episode. Draws the level if `level` is "all", and generates a scene, both from `rng`. Raises ValueError if there
-    is no such task or level, or if `rng` is not a generator."""
+    """The beginning of an episode. Draws the level if `level` is "all", and generates a scene, both from `rng`. A `Task` object
+    must be one that `get_task` finds by its name, because the state stores only the name. Raises ValueError if there is no such task or
+    level, or if `rng` is not a generator."""
     if not isinstance(rng, np.random.Generator):
         raise ValueError(f"rng {shortened(rng)}: must be a numpy.random.Generator, such as numpy.random.default_rng(0)")
     rules = task if isinstance(task, Task) else get_task(task)
@@ -140,8 +141,7 @@ def step(state: State, placement: Placement | None, zero_on_hit: bool = False, r
 
     With `zero_on_hit`, an episode that touches an obstacle (or whose block would overlap one) has a return of exactly 0, as in the paper.
     Without it, the episode keeps its earlier rewards, as in the authors' package. With `record`, the poses of all physics steps are kept
-    (`Settled.frames`). Raises ValueError if the episode has ended, if `placement` is not a valid placement, or if `zero_on_hit` is neither
-    True nor False.
+    (`Settled.frames`). Raises ValueError if the episode has ended, or if `state`, `placement` or `zero_on_hit` is not valid.
     """
     if not isinstance(state, State):  # not `require`: its message would format the arrays of every state
         raise ValueError(f"state {shortened(state)}: must be a trilith.State, as trilith.start gives")

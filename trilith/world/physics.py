@@ -52,16 +52,17 @@ do not rank the ratios.
 MAX_STEPS = 1000
 """Maximum number of physics steps: 20 s, long enough for everything that comes to rest at all."""
 REST_SPEED = 0.002
-"""m/s: a block stands still if its centre is at most this fast, and its rotation would make the ends of a large block at most this fast.
+"""m/s: a block stands still if its speed is at most this, and its angular velocity at most `_REST_SPIN`, at which the ends of a large
+block move this fast.
 
-On the same placements, with the damping ratio of 5:
+Measured as in the table of `CONTACT_TUNING`, with the damping ratio of 5:
     rest speed    Silhouette       Connecting      Covering         Covering Hard
     0.001         19.1  0.17 mm    5.7  0.00 mm    27.6  0.11 mm    25.0  0.17 mm
     0.002         16.8  0.78 mm    5.7  0.01 mm    24.5  0.29 mm    23.3  0.21 mm
     0.005         14.3  1.03 mm    6.0  0.01 mm    21.2  0.59 mm    20.6  2.93 mm
-The engine puts a block to sleep after 0.5 s below 0.05 m/s, also within the 20 s, and then the block stands still. With sleep turned
-off, a few blocks continue to slide slowly after rest: at the rest speed 0.002 by up to 10.8 mm in Covering, 1.7 in Covering Hard, 0.8 in
-Silhouette, 0.01 in Connecting.
+In these measurements the engine also puts a block to sleep, motionless, after 0.5 s below 0.05 m/s. With sleep turned off, a few blocks
+continue to slide slowly after rest: at the rest speed 0.002 by up to 10.8 mm in Covering, 1.7 in Covering Hard, 0.8 in Silhouette, 0.01 in
+Connecting.
 """
 REST_STEPS = 5
 """The world is at rest when every block has stood still for this number of physics steps in a row."""
@@ -138,7 +139,7 @@ class _Rigid:
     """Returns the current speed of the centre of mass in m/s."""
 
     def moves(self) -> bool:
-        """Whether the body is faster than a body that stands still (see `REST_SPEED`)."""
+        """Whether the body is faster than `REST_SPEED` or `_REST_SPIN`."""
         return self.speed() > REST_SPEED or abs(self.body.angular_velocity) > _REST_SPIN
 
     def now(self) -> tuple[Any, Any, Any, float]:
@@ -248,7 +249,8 @@ class _World:
         return Settled(after, self.hit, steps, None if frames is None else np.stack(frames))
 
     def _anything_moves(self) -> bool:
-        """Whether any body is faster than a body that stands still. Checks the body that moved last first, so few checks are needed."""
+        """Whether any body is faster than `REST_SPEED` or `_REST_SPIN`. First checks the body that it last found moving, so few checks are
+        needed."""
         for rigid in self.bodies:
             if rigid.speed() > REST_SPEED or abs(rigid.body.angular_velocity) > _REST_SPIN:  # `rigid.moves()`, without a call
                 if rigid is not self.bodies[0]:
@@ -305,8 +307,8 @@ class _World:
                 array.setflags(write=False)  # as in a scene, because these functions are compiled for its arrays
 
     def _build(self, solid: Sequence[int] = ()) -> None:
-        """Makes the bodies that the bonds require, and replaces bodies that are no longer valid. `solid` has further rows that become part
-        of the static body."""
+        """Makes the bodies that the bonds require, and destroys those whose rows changed. `solid` has further rows that become part of the
+        static body."""
         label = glued_groups(self.glue, len(self.role)).tolist() if len(self.glue) else range(len(self.role))
         wanted: dict[int, list[int]] = {}
         for row in self.loose:

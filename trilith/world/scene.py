@@ -1,4 +1,5 @@
-"""The state of the world. A `Scene` is an immutable snapshot: a few read-only arrays. All rules are functions of a `Scene`.
+"""The state of the world. A `Scene` is an immutable snapshot: a few read-only arrays. Physics, scores, actions and observations are
+functions of a `Scene`.
 
 Lengths are in metres, angles in radians, and y points up. A row of an array describes one object. The order of rows never changes. Rows 0
 to 6 are the slots, and each begins as an available block. Row 7 is the floor. Then come targets, obstacles and, in order of placement,
@@ -26,7 +27,7 @@ SMALL, MEDIUM, LARGE = 0.7, 2.1, 3.5
 BLOCK_HEIGHT = 0.7
 SLOT_WIDTHS = (SMALL, SMALL, SMALL, MEDIUM, MEDIUM, MEDIUM, LARGE)
 SLOTS = len(SLOT_WIDTHS)
-"""Number of slots: rows 0 to 6. At the start each holds an available block. An action picks one of them."""
+"""Number of slots: rows 0 to 6. At the start each holds an available block. An action picks a slot."""
 SLOT_GAP = 0.35
 """Metres between available blocks. With this gap the seven blocks fill x from -7 to 7 exactly."""
 SLOT_X = np.cumsum([0.0, *(w + SLOT_GAP for w in SLOT_WIDTHS[:-1])]) - 7.0 + np.asarray(SLOT_WIDTHS) / 2
@@ -42,7 +43,8 @@ PLACE_X, PLACE_Y = (-7.5, 7.5), (0.0, 15.0)
 
 
 class Role(IntEnum):
-    """The type of an object. Observations encode it as five columns, one of which is 1; the number is the index of that column."""
+    """The type of an object. The observation `objects` has a column for each role, in this order: 1 in the column of the object's role,
+    else 0."""
 
     AVAILABLE = 0
     BLOCK = 1
@@ -70,8 +72,8 @@ ends an episode."""
 
 
 def checked_placement(given: Any) -> Placement:
-    """Converts (slot, x, y, sticky) to a `Placement` of plain numbers. Raises ValueError, which names the wrong part, if `given` is not a
-    valid placement."""
+    """Converts a list or tuple (slot, x, y, sticky) to a `Placement` of plain numbers. Accepts `INVALID_EDGE`, but not None. Raises
+    ValueError, with the wrong part, if `given` is not a valid placement."""
     if type(given) is Placement and tuple(map(type, given)) == _PLAIN and 0 <= given[0] < SLOTS and abs(given[1]) < 1e300 > abs(given[2]):
         return given  # the usual case, which needs no conversion
     if wrong := _wrong_part(given):
@@ -104,7 +106,10 @@ def is_number(value: Any) -> bool:
 @dataclass(frozen=True, eq=False)
 class Scene:
     """The N objects of the world at one moment. Physics, and the score of a task, depend on nothing else. Observations show a scene; a
-    network may also get the number of steps left. Arrays are read-only. Two scenes are equal if all bytes of their arrays are equal."""
+    network may also get the number of steps left. Arrays are read-only. Two scenes are equal if all bytes of their arrays are equal.
+
+    The constructor checks only the number of columns. It may keep views of the given arrays: nothing may write to them later.
+    """
 
     pose: Floats
     """(N, 3): x and y of the centre in metres, and the angle in radians."""
@@ -138,8 +143,8 @@ class Scene:
         return len(self.role)
 
     def but(self, **arrays: Any) -> Scene:
-        """A copy of this scene with some arrays replaced. For speed, the new arrays are neither checked nor copied: they must be valid, and
-        nothing else may write to them later."""
+        """A copy of this scene with some arrays replaced. For speed, the new arrays are neither checked nor copied, but become read-only.
+        They must be contiguous, with the dtypes and shapes of the fields."""
         scene = object.__new__(Scene)
         scene.__dict__.update(self.__dict__, **arrays)
         for array in arrays.values():
@@ -150,8 +155,7 @@ class Scene:
 
     @cached_property
     def solid(self) -> Bools:
-        """(N,): mask of the objects that a block can rest on or collide with: floor, placed blocks and obstacles. N is the number of
-        objects."""
+        """(N,): mask of the objects that a block can rest on or collide with: floor, placed blocks and obstacles."""
         return _SOLID[self.role]
 
     def rows(self, role: int) -> Ints:
@@ -271,7 +275,7 @@ def clipped(x: float, y: float) -> tuple[float, float]:
 
 
 def place(scene: Scene, placement: Placement, keep: bool) -> Scene:
-    """`scene` with the block of `placement` added. Nothing is simulated yet.
+    """`scene` with the block of `placement` added, without simulation. The slot must hold an available block; this is not checked.
 
     The position is clipped to the area where blocks may be placed. With `keep` the available block stays, and a row is appended for the
     placed block. Without `keep` the placed block takes the row of the available block.

@@ -49,7 +49,7 @@ class Trajectory:
     rewards: tuple[float, ...]
     """L rewards, one for each placement."""
     explored: tuple[bool, ...]
-    """L flags: whether each placement was chosen at random. Empty if unknown."""
+    """L flags: whether each placement was chosen at random. Empty if unknown; in one file it must be known for all episodes or for none."""
     agent: str = ""
     """The name of the agent."""
 
@@ -59,7 +59,8 @@ _PER_LINK: dict[str, Any] = {"contact": "i2", "glue": "i2", "glue_frame": "f8"}
 
 
 def to_arrays(episodes: Sequence[Trajectory]) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Converts E episodes, with S states and T placements in all, to arrays and texts by name.
+    """Converts E episodes, with S states and T placements in all, to arrays and texts by name. All episodes must be of one task, begin with
+    a state of 0 steps, and have ended.
 
     | array                               | shape              | what                                                              |
     |-------------------------------------|--------------------|-------------------------------------------------------------------|
@@ -67,7 +68,7 @@ def to_arrays(episodes: Sequence[Trajectory]) -> tuple[dict[str, NDArray[Any]], 
     | objects, contacts, glues            | (S,)               | number of objects, contacts and bonds of each state; an episode has length + 1 states |
     | total                               | (S,)               | the sum of rewards so far                                         |
     | pose, size, velocity, role, sticky  | (Σ objects, …)     | as in a `Scene`, the objects of all states one after another      |
-    | contact, glue, glue_frame           | (Σ contacts, 2), … | likewise; a pair is two indices of objects within their state     |
+    | contact, glue, glue_frame           | (Σ contacts, 2), … | likewise; a pair is two rows of its scene                         |
     | placement                           | (T, 4)             | slot (-1: an invalid edge, -2: stopped), x, y, sticky             |
     | action                              | (T, 4)             | the nearest discrete relative action: block, object, offset, sticky |
     | reward, explored, terminated        | (T,)               | terminated is true at the last placement of every episode         |

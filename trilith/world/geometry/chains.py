@@ -32,13 +32,11 @@ WIDTH_COST = 0.4
 DROP_COST = 2.0
 """Cost of the first block of a chain per metre of its fall."""
 LEAN_COST = 5.0
-"""Cost of a block of a chain whose centre lies beyond the end of the block or support below: this number times the distance from that end
-times the block's width, in square metres."""
+"""A block of a chain whose centre lies d metres beyond the end of the block or support below costs LEAN_COST * d * its width."""
 SHIFT_COST = 2.0
 """Cost of a block of a chain per metre of horizontal distance to the centre of the block or support below."""
 ARM_COST = 0.5
-"""Cost of a block of a chain for reaching far to the side: this number times the horizontal distance of its centre from the middle of the
-chain's first support, times the block's width, in square metres."""
+"""A later block of a chain whose centre lies d metres to the side of `Links.base` costs ARM_COST * d * its width."""
 TIGHT_COST = 2.0
 """Cost of a block of a chain if an obstacle is closer to it than TIGHT_GAP."""
 COST_NOISE = 4.0
@@ -46,7 +44,8 @@ COST_NOISE = 4.0
 
 
 class Links(NamedTuple):
-    """M chains whose last blocks are in the same layer. Each array is (M,), and entry m describes chain m by its last, topmost block."""
+    """M chains. Each array is (M,); `x` and `width` are those of the last, topmost blocks. These blocks are in one layer, except in the
+    result of `start_links`."""
 
     x: Floats
     width: Floats
@@ -60,7 +59,7 @@ class Links(NamedTuple):
     """For each chain, the index of the same chain without its last block, among the chains of the layer below; -1 for a chain of one
     block."""
     offset: Ints
-    """For each chain, the index of the offset of its last block on the block below, in `Surroundings.grid`; -1 for a chain of one block."""
+    """For each chain, the index in `Surroundings.grid` of the offset of its last block on the block below; -1 for a chain of one block."""
 
     def take(self, rows: Ints) -> Links:
         """The chains with the indices `rows`."""
@@ -78,7 +77,7 @@ class Chain(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """The obstacles and blocks that a chain must avoid, and the blocks that it can use."""
+    """The obstacles and placed blocks that a chain must avoid, and the widths and offsets that its blocks can have."""
 
     obstacles: Floats
     """(O, 4): x, y, width and height of each of O obstacles, in metres."""
@@ -125,7 +124,7 @@ def cheapest_chain(
         heights: y of the centre of each layer, from layer 0 to the highest layer with a target, in metres.
         target_x: (T,), x of the centre of each target.
         target_layer: (T,), the layer of each target.
-        around: the objects that the chain must avoid, and the blocks that it can use.
+        around: the objects that the chain must avoid, and the widths and offsets that its blocks can have.
         noise: if given, a random cost of up to COST_NOISE is drawn from it for every block.
     """
     layers: list[Links] = []

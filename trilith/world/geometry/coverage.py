@@ -14,7 +14,7 @@ def covered_pieces(pose: Floats, size: Floats, blocks: Ints, obstacles: Ints) ->
     right end). A piece lies under a block whose centre is at or above the centre of the obstacle.
 
     `blocks` (B,) and `obstacles` (O,) are rows of `pose` (N, 3) and `size` (N, 2). The pieces are ordered by obstacle, and from left to
-    right on each obstacle. They do not overlap, because a block adds only what lies to the right of the pieces before.
+    right on each obstacle. They do not overlap, because a block adds only its part to the right of the previous pieces.
     """
     left, right, from_left = np.empty(len(blocks)), np.empty(len(blocks)), np.empty(len(blocks), dtype=np.int64)
     for k, b in enumerate(blocks):

@@ -9,7 +9,7 @@ from trilith.world.geometry.rectangles import Bools, Floats
 
 LEVEL = 0.08
 """Metres: if the tops of two objects differ in height by less than this, a block that lies on both is carried by both. Stacked blocks sink
-up to 0.014 into each other."""
+up to 0.014 m into each other."""
 OBSTACLE_GAP = 0.02
 """Metres: a falling block must stay this far away from obstacles. Objects count as touching at a quarter of this distance."""
 

@@ -56,8 +56,8 @@ def overlaps(x: float, y: float, w: float, h: float, px: float, py: float, c: fl
 def may_overlap(
     left: float, right: float, y: float, w: float, h: float, px: float, py: float, c: float, s: float, pw: float, ph: float
 ) -> bool:
-    """A fast test before `overlaps`, for a rectangle that can be at any x from `left` to `right`. If the result is False, `overlaps` is
-    False for all these x. Compares only bounding boxes."""
+    """A fast test before `overlaps`, for an upright rectangle whose centre has any x from `left` to `right`. If the result is False,
+    `overlaps` is False for all these x. Compares only bounding boxes."""
     ac, as_ = abs(c), abs(s)
     across = (w + pw * ac + ph * as_) / 2
     return abs(y - py) < (h + ph * ac + pw * as_) / 2 and left - px < across and px - right < across
@@ -65,7 +65,7 @@ def may_overlap(
 
 @compiled
 def overlaps_any(x: float, y: float, w: float, h: float, pose: Floats, size: Floats, which: Bools) -> bool:
-    """Whether an upright rectangle shares area with any of the rows `which` (N,) of pose (N, 3) and size (N, 2)."""
+    """Whether an upright rectangle shares area with any rectangle of `pose` (N, 3) and `size` (N, 2) in the mask `which` (N,)."""
     for k in range(len(which)):
         if which[k] and overlaps(x, y, w, h, pose[k, 0], pose[k, 1], cos(pose[k, 2]), sin(pose[k, 2]), size[k, 0], size[k, 1]):
             return True
@@ -104,8 +104,8 @@ def gap(ax: float, ay: float, at: float, aw: float, ah: float, bx: float, by: fl
 
 @compiled
 def touching(pose: Floats, size: Floats, solid: Bools, wanted: Bools, apart: float = TOUCH) -> Ints:
-    """(C, 2): sorted pairs (i, j), i < j, of `solid` (N,) rows that are at most `apart` metres apart. At least one row of a pair is
-    `wanted` (N,)."""
+    """(C, 2): sorted pairs (i, j), i < j, of rows that are at most `apart` metres apart. Both are in the mask `solid` (N,), and at least
+    one is in the mask `wanted` (N,)."""
     rows, across, up = np.empty(len(solid), dtype=np.int64), np.empty(len(solid)), np.empty(len(solid))
     solids = count = 0
     for row in range(len(solid)):
@@ -115,7 +115,7 @@ def touching(pose: Floats, size: Floats, solid: Bools, wanted: Bools, apart: flo
             solids += 1
     rows = rows[:solids]
     pairs = np.empty((solids * (solids - 1) // 2, 2), dtype=np.int64)
-    near = apart + 1e-6  # only upright boxes that are not clearly farther apart than this need the exact gap
+    near = apart + 1e-6  # `gap` is computed only if the bounding boxes are at most this far apart
     for k, i in enumerate(rows):
         for j in rows[k + 1 :]:
             ax, ay, at, bx, by, bt = pose[i, 0], pose[i, 1], pose[i, 2], pose[j, 0], pose[j, 1], pose[j, 2]

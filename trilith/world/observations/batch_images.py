@@ -1,5 +1,5 @@
-"""Draws the images of many scenes, and of their objects, in one compiled loop. The results equal those of the functions `image` and
-`segments` bit for bit.
+"""Draws the images of many scenes, and of their objects, in one compiled loop. For equal poses the images equal those of `image` bit for
+bit, and the windows those of `segments` to 1e-6.
 
 The inputs are the padded arrays in which networks store states: all objects except the available blocks, and a mask of the slots whose
 block is still available.
@@ -175,7 +175,7 @@ def _windows(scenes: Scenes, pose: Floats, size: Floats, boxes: Ints, first: Int
 
 @compiled
 def _window(canvas: Float32, window: Ints, out: Float32, pose: Floats, size: Floats) -> None:
-    """Draws the window of one object into the first pixels of `out` (…, 4), which are 0, row by row. Alpha is the mask of the object,
+    """Draws the window of one object row by row into the first pixels of `out` (…, 4), which must be 0. Alpha is the mask of the object,
     averaged over 2 × 2 pixels. Red, green and blue are the visible colours times alpha.
 
     `canvas` (128, 128, 3) is the render of the scene. `window` (4,) is top, bottom, left and right in a picture of 64 × 64 pixels. `pose`

@@ -13,7 +13,7 @@ from trilith.world.observations.objects import objects
 from trilith.world.scene import Bools, Ints, Role, Scene
 
 Connectivity = Literal["full", "sparse", "sparse-both"]
-"""full: edges between all objects. sparse: the edges of the paper's sparse graph (§C.2). sparse-both: the same edges in both directions."""
+"""full: edges between all objects. sparse: the edges of `sparse_links` (the paper's §C.2). sparse-both: these edges and their reverses."""
 EDGE_COLUMNS = ("touching", "glued")
 EDGE_FEATURES = len(EDGE_COLUMNS)
 
@@ -62,7 +62,7 @@ def _edge_features(n: int, contact: Ints, glue: Ints) -> NDArray[np.float32]:
 @compiled
 def _full_edges(n: int, contact: Ints, glue: Ints) -> NDArray[np.float32]:
     """(n (n - 1), 2): for each ordered pair of different objects among n, in the order of `_full_links`, whether they touch, and whether
-    they are glued; 1 or 0. `contact` (C, 2) and `glue` (G, 2) have the pairs of rows that do."""
+    they are glued; 1 or 0. `contact` (C, 2) and `glue` (G, 2) are those of the scene."""
     features = np.zeros((n * (n - 1), EDGE_FEATURES), dtype=np.float32)
     for feature, pairs in enumerate((contact, glue)):
         for i, j in pairs:  # i < j

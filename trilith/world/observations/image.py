@@ -119,7 +119,7 @@ def discs(centre: Floats, radius: float, pixels: int, align: int = 1) -> list[Wi
 
 def shrink(window: Window, factor: int) -> Window:
     """The same window in a picture with `factor` times fewer pixels per side. Its `cover` is the fraction of each new pixel that the shape
-    covers. The bounds of `window` must be multiples of `factor`."""
+    covers. The `cover` of `window` must be boolean, and its bounds multiples of `factor`."""
     top, bottom, left, right, cover = window
     top, bottom, left, right = top // factor, bottom // factor, left // factor, right // factor
     # Adding whole slices is several times faster than numpy's sum over axes this short.

@@ -33,9 +33,10 @@ def get_task(name: str) -> Task:
 
 
 def register(given: Task | type[Task]) -> Task:
-    """Registers a user's task, a class or an instance, in this process by its `name`. Returns the task.
+    """Registers a new instance of a user's task, given as a class or an instance, in this process by its `name`, and returns it. It
+    replaces an earlier task of that name.
 
-    Raises ValueError if `given` is not a task, or if its name or title is taken.
+    Raises ValueError if `given` is not a valid task, or has the name or title of a task of the paper.
     """
     made = _checked(given)
     require(made.name not in TASKS, f"the name {made.name!r} is that of a task of the paper: choose another name")

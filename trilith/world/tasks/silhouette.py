@@ -13,8 +13,8 @@ from trilith.world.scene import BLOCK_HEIGHT, LARGE, MEDIUM, SMALL, Bools, Float
 from trilith.world.tasks.task import BASE_OBJECTS, OBSTACLE_HEIGHT, SCENE_WIDTH, Level, Progress, Task, layer_y, uniform
 
 CELL_GAP = 0.35
-"""Metres: scenes are drawn from layers of cells, with a piece of block width in the middle of each cell. A cell is this much wider than its
-piece."""
+"""Metres: a scene is generated from layers of cells, with a piece of block width in the middle of each cell. A cell is this much wider than
+its piece."""
 MAX_OFFSET = 3.85
 """Maximum distance in metres from the left end of the scene to the first cell of a layer: the width of a large block plus `CELL_GAP`."""
 SUPPORT = 0.9 * SMALL
@@ -22,8 +22,8 @@ SUPPORT = 0.9 * SMALL
 NEAR = 0.14
 """Metres: an obstacle above the floor needs a target in the layer below, with a horizontal gap between the two of at most this."""
 HEIGHT_BIAS = 1.75
-"""Targets and obstacles are drawn from the pieces of all layers. The probability of a piece is proportional to this power of the number of
-its layer, counted from 1. This favours towers and inverted pyramids."""
+"""Targets and obstacles are drawn from the pieces of all layers. The probability of a piece in layer k is proportional to
+(k + 1) ** HEIGHT_BIAS. This favours towers and inverted pyramids."""
 MIN_OVERLAP = 0.9
 _TARGET = int(Role.TARGET)
 _WIDTHS = np.array([SMALL, MEDIUM, LARGE])

@@ -33,7 +33,7 @@ up to sixteen targets).
 """
 
 SCENE_WIDTH = 14.0
-"""Targets and obstacles lie within x from -7 to 7."""
+"""Metres: targets and obstacles lie within x from -7 to 7."""
 
 OBSTACLE_HEIGHT = 0.35
 
@@ -73,7 +73,7 @@ def obstacle_layer(
 
 
 class Progress(NamedTuple):
-    """What is done of a task in a scene, for display."""
+    """The finished parts of a task in a scene, for display."""
 
     done: tuple[bool, ...] = ()
     """For each target, in row order, whether it is done; empty if the task has none."""
@@ -82,7 +82,8 @@ class Progress(NamedTuple):
 
 
 class Task(ABC):
-    """A construction task. A subclass defines the class variables and the methods below."""
+    """A construction task. A subclass defines the class variables without a default and the abstract methods. Its constructor needs no
+    arguments."""
 
     name: str
     """The name in the command line and in files. The name of a user's task can be my_module:MyTask."""
@@ -108,11 +109,11 @@ class Task(ABC):
 
     @abstractmethod
     def generate(self, rng: np.random.Generator, level: Level) -> Scene:
-        """A new scene of a level. It depends on nothing but `rng` and `level`."""
+        """A new scene of a level, as `check_level` returns it. It depends on nothing but `rng` and `level`."""
 
     @abstractmethod
     def score(self, scene: Scene) -> float:
-        """The score of the blocks in the scene, without the cost of glue."""
+        """The score of the blocks in the scene, without the cost of glue. It must be 0 in a new scene."""
 
     @abstractmethod
     def best(self, scene: Scene) -> float:
@@ -133,7 +134,7 @@ class Task(ABC):
         return found
 
     def progress(self, scene: Scene) -> Progress:
-        """What a picture of the scene should mark as done; nothing by default."""
+        """The parts that a picture of the scene marks as done; none by default."""
         return Progress()
 
     def complete(self, scene: Scene, score: float) -> bool:
@@ -142,7 +143,7 @@ class Task(ABC):
 
     @abstractmethod
     def max_steps(self, scene: Scene, level: Level) -> int:
-        """Step limit of an episode."""
+        """Step limit of an episode. `scene` may be any scene of it, so placed blocks must not change the result."""
 
     @abstractmethod
     def max_objects(self, level: Level) -> int:
