@@ -11,20 +11,20 @@ from trilith.utils.checks import require
 from trilith.utils.config import check_least, check_most
 
 Mask = Literal["none", "edges", "legal"]
-"""Which actions may be chosen. none: all actions. edges: actions that place an available block at an object of the scene. legal: as edges,
-but the placed block must also overlap nothing."""
+"""Which actions may be chosen. none: all actions, also invalid ones. edges: actions that place an available block, relative ones at an
+object of the scene. legal: as edges, but the placed block must also overlap nothing solid; only for relative actions."""
 
 
 @dataclass(frozen=True)
 class NetConfig:
-    """The Q-network."""
+    """Options of a Q-network."""
 
     network: str = "objects"
     """objects (placements attend to all objects; ours) or graph (the paper's graph network). pixel-attention (ours) and pixels (the
     paper's) see only a segmented image of each object. Or a class of your own from a module in the current folder, as
     my_module:MyNetwork."""
     width: int = 64
-    """Units of every hidden layer; with attention, units of an object's token."""
+    """Graph and pixels: units of every layer of the graph network. Objects and pixel-attention: units of an object's token."""
     layers: int = 3
     """Objects and pixel-attention: number of attention layers."""
     heads: int = 4
@@ -32,7 +32,7 @@ class NetConfig:
     pair: int = 32
     """Objects and pixel-attention: features of a pair of objects."""
     decoder: int = 128
-    """Objects and pixel-attention: features of an object after the last attention layer."""
+    """Objects and pixel-attention: features that are computed from an object's token after the last attention layer."""
     message: int = 32
     """Objects: features of the message from one object to a placement."""
     token: int = 64
@@ -42,9 +42,10 @@ class NetConfig:
     recurrent: int = 3
     """Graph and pixels: number of recurrent steps, n_rec in the paper."""
     connectivity: Literal["full", "sparse", "sparse-both"] = "full"
-    """Graph: edges between all objects, or the sparse edges of the paper's §C.2, in one direction or in both."""
+    """Graph: full (edges between all objects), sparse (the edges of the paper's §C.2) or sparse-both (these edges and their reverses).
+    Pixels: full only."""
     blank: bool = False
-    """Pixels and pixel-attention: whether to replace all pictures by empty ones, to measure how much is learned without pictures."""
+    """Pixels and pixel-attention: whether to replace all segmented images by empty ones, to measure how much is learned without them."""
 
     def __post_init__(self) -> None:
         check_least(self, width=1, layers=1, heads=1, pair=1, decoder=1, message=1, token=1, recurrent=1)
@@ -62,7 +63,7 @@ class NetConfig:
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """The network of an actor-critic. The default sizes are the paper's (§C.1, §C.2)."""
+    """Options of the network of an actor-critic. The default sizes are the paper's (§C.1, §C.2)."""
 
     encoder: Annotated[Literal["mlp", "rnn", "cnn", "cnn-rn", "gn", "attention"], arg(prefix_name=False)] = "gn"
     """mlp (a padded list of objects), rnn (objects one after another), cnn and cnn-rn (an image), gn (a graph), or attention (over
@@ -78,10 +79,10 @@ class EncoderConfig:
     graph: int = 64
     """gn: units of every layer."""
     recurrent: int = 1
-    """gn: number of recurrent steps of actor and critic. With more than the paper's one, they have GRUs."""
+    """gn: number of recurrent steps of actor and critic, 1 in the paper. With more than 1, both have GRUs."""
     clip: bool = True
-    """rnn: whether to leave out objects if a scene has more of them than any scene of the curriculum, as in generalisation levels.
-    Otherwise the network reads the longer list. Makes no difference in training."""
+    """rnn: for scenes with more objects than any scene of the curriculum, as in generalisation levels: True leaves out objects, False reads
+    the longer list. Makes no difference in training."""
 
     def __post_init__(self) -> None:
         check_least(self, features=1, embedding=1, width=1, layers=1, graph=1, recurrent=1)
@@ -90,20 +91,20 @@ class EncoderConfig:
 
 @dataclass(frozen=True)
 class DynamicsConfig:
-    """The network of a learned model."""
+    """Options of the network of a learned model."""
 
     network: str = "attention"
     """attention (over the objects of a scene; ours) or graph (a graph network, as in the paper)."""
     width: int = 64
-    """Features of an object."""
+    """Attention: units of an object's token. Graph: units of every layer."""
     layers: int = 3
     """Attention: number of layers."""
     heads: int = 4
     """Attention: heads of a layer."""
     pair: int = 32
-    """Features of a pair of objects."""
+    """Units of the layer that predicts contacts. Attention: also features of a pair of objects."""
     recurrent: int = 3
-    """Graph: number of recurrent steps. With only one, the hidden states of edges and globals would never be read."""
+    """Graph: number of recurrent steps, at least 2. With only one, the hidden states of edges and globals would never be read."""
 
     def __post_init__(self) -> None:
         check_least(self, width=1, layers=1, heads=1, pair=1, recurrent=2)

@@ -1,5 +1,6 @@
-"""The paper's graph network for actors and critics (§C.2). It differs from the paper's Q-network (`q/graph.py`) in three ways. Its
-graphs are sparse (`connectivity`). By default it has one processing step, without a GRU. Its decoder is a full graph block.
+"""The paper's graph network for actors and critics (§C.2). It differs from the paper's Q-network (`q/graph.py`) in three ways. Its graphs
+have only the edges of `observations.graph.sparse_links`. By default it has one processing step, without a GRU. Its decoder is a full graph
+block.
 
 Actor and critic share the encoder; each has its own core and decoder. The critic reads an action as part of the globals. The outputs of
 actor and critic are computed from the decoded globals. As in the Q-network, every MLP has two layers, both with a ReLU. Edges are summed

@@ -40,8 +40,8 @@ class MLPEncoder(nn.Module):
 
 
 class RNNEncoder(nn.Module):
-    """A GRU that reads the padded list of objects, one after another in order of appearance. Its output is the hidden state after the last
-    row of the list."""
+    """A GRU that reads the padded list of objects, one after another in row order. Its output is the hidden state after the last row of the
+    list."""
 
     def __init__(self, length: int, width: int = 256, clip: bool = True) -> None:
         """`length` is the length of the padded list. If a scene has more objects and `clip` is True, some objects are left out (see
@@ -61,8 +61,8 @@ class RNNEncoder(nn.Module):
 
 @once_per_batch
 def rows(batch: SceneBatch, length: int) -> Tensor:
-    """The padded lists of objects (B, length, 16) of B scenes. First come the rows of `observations.objects` in order of appearance, then
-    padding. A padding row is 0, except for its last column, which is 1.
+    """The padded lists of objects (B, length, 16) of B scenes. First come the rows of `observations.objects` in row order, then padding. A
+    padding row is 0, except for its last column, which is 1.
 
     If a scene has more than `length` objects, as in generalisation levels, some are left out: first the earliest targets, then the earliest
     obstacles, then the earliest blocks. Available blocks and the floor always stay.

@@ -80,8 +80,8 @@ class MLPCore(nn.Module):
 
 
 def make_actor_critic(config: EncoderConfig, task: Task, actions: int, outputs: int, beyond: bool = True) -> ActorCritic:
-    """Makes the network that a config describes. `actions` is the length of an action, and `outputs` is the number of outputs of the actor.
-    The initial weights are drawn from torch's global random generator.
+    """Makes the network that a config describes. `actions` is the length of an action, and `outputs` is the number of outputs of the actor;
+    encoders in `POINTING` ignore it. The initial weights are drawn from torch's global random generator.
 
     With `beyond`, states are stored in a format that also fits the larger scenes of generalisation levels. Without it, a replay buffer
     needs less memory. Raises ValueError, with the known names, if there is no such encoder.

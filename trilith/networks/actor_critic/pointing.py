@@ -104,9 +104,9 @@ class PointingActor(nn.Module):
         self.picks = _picks()
 
     def forward(self, seen: Tokens) -> Tensor:
-        """Returns the raw parameters of a mixture policy in each of B states, as a tensor (B, M · (2 · A + 1)). M is the number of
-        components, A is the length of an action. First come all means, then all scales, then the logits of the components. Means and scales
-        are not yet limited to their ranges."""
+        """Returns the raw parameters of a mixture policy in each of B states, as a tensor (B, M · (2 · A + 1)). M = 18 · R is the number of
+        components for R objects, A is the length of an action. First come all means, then all scales, then the logits of the components.
+        Means and scales are not yet limited to their ranges."""
         (b, r), n = seen.present.shape, len(seen.tokens)
         kinds = seen.available[:, None] & self.holds  # (B, 3, 7): the slots of each kind that are left
         left = kinds.sum(dim=-1)

@@ -44,16 +44,16 @@ class Predicted(NamedTuple):
     fixed: Bools
     """(B, R): for each scene, mask of the objects that cannot move; padding is marked too."""
     moves: Tensor
-    """(B, R): for each object, the logit of the probability that it moves away from its base pose (see `base`). Very negative for objects
-    that cannot move."""
+    """(B, R): for each object, the logit of the probability that it moves away from its pose in `base`. Very negative for objects that
+    cannot move."""
     shift: Tensor
-    """(B, R, 2): for each object, the displacement from its base pose (see `base`) in metres, if it moves."""
+    """(B, R, 2): for each object, the displacement from its pose in `base` in metres, if it moves."""
     turn: Tensor
     """(B, R, 2): cosine and sine of twice the new angle of each object, if it moves. The angle is doubled because a rectangle looks the
     same after a turn by 180°."""
     pose: Tensor
     """(B, R, 3): the predicted pose of each object, as x, y and angle. It is the displaced pose if the object moves with a probability
-    above 0.5, else the base pose (see `base`)."""
+    above 0.5, else the pose in `base`."""
     touch: Tensor
     """(B, R, R): for each pair of objects, the logit of the probability that they touch."""
     hit: Tensor
@@ -70,7 +70,7 @@ class Dynamics(nn.Module):
 
     def add_heads(self, width: int, pair: int) -> None:
         """Adds the layers that compute predictions from the tokens of objects, which have `width` units. To predict whether two objects
-        touch, `pair` features are computed from each of the two tokens, and multiplied one by one."""
+        touch, `pair` features are computed from each of the two tokens, and multiplied elementwise."""
         self.object = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Linear(width, 6))
         self.ends = nn.Sequential(nn.Linear(3 * width, width), nn.ReLU(), nn.Linear(width, 2))
         self.ask, self.answer = nn.Linear(width, pair), nn.Linear(width, pair)
@@ -87,7 +87,8 @@ class Dynamics(nn.Module):
 
     def forward(self, placed: Placed, poses: Tensor | None = None) -> Predicted:
         """Predicts the result of placing the new block in each of B scenes of up to R objects. If the tensor `poses` (B, R, 3) is given, it
-        is used instead of the array `placed.pose`, so that gradients can flow back to the poses."""
+        is used instead of the array `placed.pose`, so that gradients can flow back to the poses. Its values must equal `placed.pose`, from
+        which the fall is computed."""
         b, r = placed.role.shape
         present = np.arange(r) < placed.objects[:, None]
         both = present[:, :, None] & present[:, None]

@@ -82,7 +82,7 @@ class ActingBlockTypes(QFunction):
 
     def _attention(self, tokens: Floats32, pairs: Floats32, scenes: SceneBatch) -> tuple[Floats32, Floats32]:
         """Applies the attention layers to `tokens` (n, width), one for each object. `pairs` (p, pair) has the features of each pair of
-        objects in the same scene, see `layers.attention`. Returns the encoded objects (n, decoder) and the encoded scenes (B, decoder)."""
+        objects in the same scene, after a ReLU. Returns the encoded objects (n, decoder) and the encoded scenes (B, decoder)."""
         for i, weight in enumerate(np.split(self._weights["bias.weight"], self._layers)):
             qkv = self._linear(f"layers.{i}.qkv", self._norm(f"layers.{i}.norm", tokens))
             seen = np.zeros((len(tokens), tokens.shape[1] + self._heads * pairs.shape[1]), np.float32)
@@ -97,8 +97,8 @@ class ActingBlockTypes(QFunction):
 
 
 def attention_shapes(net: NetConfig, own: Mapping[str, tuple[int, int]], without_bias: Collection[str]) -> Shapes:
-    """Returns a dictionary from the name of each parameter of a network to its shape. `own` maps the name of each linear layer outside the
-    attention layers to the shape (outputs, inputs) of its matrix. The layers in `without_bias` have no bias."""
+    """Returns a dictionary from the name of each parameter of a network to its shape. `own` maps the name of each linear layer that
+    `_attention` does not use to the shape (outputs, inputs) of its matrix. The layers in `without_bias` have no bias."""
     width = net.width
     matrices = {**own, "bias": (net.layers * net.heads, net.pair)}
     norms = ["norm"]

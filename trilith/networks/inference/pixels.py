@@ -33,7 +33,7 @@ PIXEL_FEATURES = 32
 SEEN = PIXEL_FEATURES + MOMENTS
 """Number of all features of an object: 32 of the CNN, then 13 moments."""
 MOST = 20_000
-"""Maximum number of cached windows, about 15 MB. A search for one placement sees far fewer."""
+"""With more cached windows than this, about 15 MB, the cache is emptied. A search for one placement sees far fewer."""
 _SIDE = PIXELS >> len(LAYERS)
 """Height and width of the feature map after the last max pool."""
 

@@ -21,14 +21,16 @@ MOMENT_COLUMNS = (
     *("area", "centre x", "centre y", "left", "right", "bottom", "top"),
     *("half width", "half height", "covariance of x and y", "red", "green", "blue"),
 )
-"""The feature columns of an object. The units make values about 1. They are 4 m² for the area, 2 m for the centre and the four sides, 1 m
-for half width and half height, and 1/4 m² for the covariance of x and y. All columns are 0 for an object outside the picture."""
+"""The feature columns of an object. x and y are measured from the centre of the picture. Colours are means from 0 to 1. Lengths and areas
+have units that make values about 1: 4 m² for the area, 2 m for the centre and the four sides, 1 m for half width and half height, and 1/4
+m² for the covariance of x and y. All columns are 0 for an object outside the picture."""
 MOMENTS = len(MOMENT_COLUMNS)
 RELATIONS = 16
 """Number of features of a pair of objects: eight distances, each in two forms. The distances are between the centres, between equal sides
 (left to left) and between opposite sides (left to right)."""
 _MINE, _OTHERS = [1, 2, 3, 4, 3, 4, 5, 6], [1, 2, 3, 4, 4, 3, 6, 5]
-"""Two lists of indices of `MOMENT_COLUMNS`. Distance k is column `_MINE[k]` of the first object minus column `_OTHERS[k]` of the second."""
+"""Two lists of indices of `MOMENT_COLUMNS`. Distance k is column `_MINE[k]` of the first object minus column `_OTHERS[k]` of the second,
+times 2 m."""
 _METRES = float(VIEW[1] - VIEW[0]) / PIXELS
 """Side of a pixel, in metres."""
 

@@ -19,7 +19,7 @@ Typical values of a column are about 1. Lengths are in metres; x and y are the c
 | pair of objects, 18 columns | value |
 |---|---|
 | the eight `PAIR_LENGTHS` | clipped to ±14, divided by 4 |
-| the same | tanh(4 · length), which separates touching from nearly touching |
+| `PAIR_LENGTHS` | tanh(4 · length), which separates touching from nearly touching |
 | touching, glued | 0 or 1 |
 
 | steps left n, clipped to 1..21, 3 columns | n / 10, tanh(n / 4), 1 / n |
@@ -37,12 +37,12 @@ from trilith.utils.compiled import compiled
 from trilith.world.scene import Ints, Role
 
 SCALE = 4.0
-"""Lengths are divided by this, so that features are about 1."""
+"""Metres: y, width and the lengths of a pair are divided by this, so that columns are about 1."""
 SHARP = 4.0
 """Lengths between two objects are also inputs as tanh(4 · length), which separates touching from nearly touching."""
 MAX_WIDTH = 7.0
-"""Metres: wider objects get this width in the inputs. Only the floor is wider (28 m), and its width would be far larger than all other
-inputs."""
+"""Metres: wider objects get this width in the inputs, but not in `PAIR_LENGTHS`. Only the floor is wider (28 m), and its width would be far
+larger than all other inputs."""
 PAIR_LENGTHS = (
     "centre x less centre x",
     "centre y less centre y",
@@ -85,7 +85,7 @@ def describe(scenes: SceneBatch) -> tuple[Array, Array, Array]:
 
 
 def clock(steps_left: Ints) -> Array:
-    """Three features (B, 3) of each of B numbers of steps left. Each feature is about 1. The last two resolve small numbers of steps."""
+    """The `CLOCK_COLUMNS` (B, 3) of each of B numbers of steps left. Each is about 1. The last two resolve small numbers of steps."""
     left = np.clip(steps_left, 1, MOST_STEPS).astype(np.float32)
     return np.stack([left / 10, np.tanh(left / 4), 1 / left], axis=1)
 

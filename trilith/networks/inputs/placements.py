@@ -7,9 +7,9 @@ A placement is a block before it falls. The inputs of a placement and an object 
 | columns | what | unit | clipped to |
 |---|---|---|---|
 | 0 to 9 | the ten `LENGTHS` | 4 m | ±3.5 |
-| 10 to 19 | the same | 1/3 m | ±1 |
-| 20 to 29 | the same | 1/15 m | ±1 |
-| 30 to 39 | the same | 1/75 m | ±1 |
+| 10 to 19 | `LENGTHS` | 1/3 m | ±1 |
+| 20 to 29 | `LENGTHS` | 1/15 m | ±1 |
+| 30 to 39 | `LENGTHS` | 1/75 m | ±1 |
 
 Each input depends on one object only. How to combine objects is learned by the network.
 
@@ -46,15 +46,15 @@ LENGTHS = (
 )
 """The ten lengths: a coordinate of the placement minus a coordinate of the object's bounding box, in metres."""
 SCALES = (0.25, 3.0, 15.0, 75.0)
-"""Factors by which lengths are multiplied before clipping. With the smallest factor even the lengths to far objects stay within the limit;
-the largest factors resolve whether two objects touch."""
+"""Factors by which lengths are multiplied before clipping. With the smallest factor, lengths up to 14 m stay within the limit; the largest
+factors resolve whether two objects touch."""
 CLIPS = (3.5, 1.0, 1.0, 1.0)
 """Limit of the clipping for each scale."""
 COLUMNS = len(LENGTHS) * len(SCALES)
 """Number of input columns for a pair (placement, object)."""
 FIGURES = 3
-"""Number of predictions for a placement: the return after it, its reward, and whether it ends the episode. The same placement with glue has
-as many predictions of its own."""
+"""Number of predictions for a placement: the return after it, its reward, and whether it ends the episode. Each is made twice, without and
+with glue."""
 SUM_SCALE = 1 / 8
 """Factor by which sums over objects are multiplied, so that they are about 1."""
 _LANES = 16
@@ -66,7 +66,7 @@ _SUM = np.float32(SUM_SCALE)
 
 
 class Placements(NamedTuple):
-    """The positions of m blocks before they fall. `x` and `y` are the coordinates of their centres in metres, as arrays or tensors (m,)."""
+    """m blocks before they fall, as arrays or tensors. `x` and `y` (m,) are the coordinates of their centres in metres."""
 
     x: Any
     y: Any

@@ -2,7 +2,7 @@
 fall of the new block.
 
 All functions take B scenes of up to R objects as padded arrays. Here the objects of a scene are all rows of the scene except the available
-blocks, in the same order.
+blocks, in row order.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ FALL_COLUMNS = (
     *("height at rest", "drop", "middle inside the supports, left", "middle inside the supports, right"),
     *("carried by a sticky object", "carried by an obstacle", "distance from obstacles"),
 )
-"""The hand-made features of the straight fall of a block. Lengths are in metres; what carries the block is given as 0 or 1. The card of
-each learned model lists these features."""
+"""The hand-made features of the straight fall of a block. Lengths are in metres, and "carried by" is 0 or 1. "Middle inside the supports"
+is the distance of the block's middle from the leftmost or rightmost supported point, negative outside. The card of each learned model lists
+these features."""
 FALL = len(FALL_COLUMNS)
 _FEATURE_REACH = 1.0
 """Distances to the ends of supports and to obstacles are clipped to this many metres."""
@@ -45,7 +46,7 @@ class Placed(NamedTuple):
     size: Array
     """(B, R, 2): width and height of each object in metres."""
     role: Ints
-    """(B, R): the `Role` of each object."""
+    """(B, R): the `Role` of each object. Padding must have the role of a target, which nothing can rest on."""
     sticky: Bools
     """(B, R): for each scene, mask of the sticky blocks."""
     touch: Bools
@@ -83,7 +84,7 @@ def placed_arrays(scenes: Sequence[Scene], rows: Sequence[int], objects: int = 0
 
 def bodies(placed: Placed) -> tuple[Bools, Bools]:
     """Returns two masks for B scenes of up to R objects. The first (B, R, R) marks the pairs of objects in the same rigid body, including
-    each object with itself. The second (B, R) marks the objects that cannot move, because they are no blocks or are glued to the floor;
+    each object with itself. The second (B, R) marks the objects that cannot move, because they are not blocks or are glued to the floor;
     padding is marked too."""
     group = np.stack([rigid_groups(glue) for glue in placed.glue])
     there = np.arange(placed.role.shape[1]) < placed.objects[:, None]

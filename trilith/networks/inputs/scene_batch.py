@@ -1,4 +1,5 @@
-"""States as compact records, and the padded batches that networks read. A batch has arrays or tensors, and its scenes can be mirrored.
+"""States as compact records, and the padded batches that networks read. A batch has arrays, and tensors on request. Unpacking can mirror
+scenes.
 
 This module imports torch only when tensors are requested, because agents can act without torch.
 
@@ -46,8 +47,8 @@ SLOTS_OF_KIND = np.arange(KINDS)[:, None] == KIND_OF_SLOT
 
 Floats32 = NDArray[np.float32]
 POINTS = 2
-"""Room for glue points in a record with pictures: this many for each object that the record has room for. Glue points are needed to draw
-pictures. Random agents need less than half of this room."""
+"""If the network sees pictures, a record has room for this many glue points per object. Glue points are needed to draw pictures. Random
+agents need less than half of this room."""
 
 Records = NDArray[Any]
 """A structured array (B,) with one record for each of B states, see `SceneSchema.dtype`."""
@@ -60,7 +61,7 @@ class SceneSchema:
     rows: int
     """Maximum number of objects in a scene, without the available blocks."""
     points: int = field(default=0, kw_only=True)
-    """Number of glue points stored per scene, for pictures. If a scene has more, the last ones are left out."""
+    """Maximum number of glue points stored per scene, for pictures. If a scene has more, the last ones are left out."""
     clock: bool = field(default=False, kw_only=True)
     """Whether the number of steps left is stored."""
 
@@ -98,7 +99,7 @@ class SceneSchema:
 
     def pack(self, scenes: Sequence[Scene], steps_left: Sequence[int] = ()) -> Records:
         """Packs B scenes into records (B,). `steps_left` has the number of steps left for each scene; it is required if the schema has
-        `clock`."""
+        `clock`. Raises ValueError if a scene has more than `rows` objects."""
         b, n = len(scenes), self.rows
         records = np.zeros(b, self.dtype)
         links = np.zeros((2, b, n, n), dtype=bool)
@@ -287,7 +288,7 @@ class SceneBatch:
     """B scenes of up to R objects, without the available blocks. A scene of fewer objects is padded to R rows. Padded rows are 0, and
     `present` is False there.
 
-    The fields are arrays in main memory. The property `tensors` has the same fields as tensors on the batch's device.
+    The fields are arrays in main memory. The property `tensors` gives each field as a tensor on the batch's device.
     """
 
     present: Bools
@@ -366,7 +367,7 @@ class SceneBatch:
 
     @property
     def start(self) -> Ints:
-        """(B,): the first packed row of each scene. Packed rows are the objects of all scenes, one scene after another without padding."""
+        """(B,): the first packed row of each scene, see `first`."""
         return self.first[:-1]
 
     @cached_property
@@ -415,8 +416,8 @@ class SceneBatch:
 
 
 def once_per_batch(compute: Callable[Concatenate[SceneBatch, P], T]) -> Callable[Concatenate[SceneBatch, P], T]:
-    """Decorator for a function of a batch: stores the result of the function inside the batch, so that the function runs only once. In a
-    learner step two networks need the result, the online network and the target network."""
+    """Decorator for a function of a batch: stores its result in `memo`, so that it runs once for each combination of the other arguments,
+    which must be hashable. The online network and the target network share the result, so callers must not change it."""
 
     @wraps(compute)
     def kept(batch: SceneBatch, /, *args: P.args, **kwargs: P.kwargs) -> T:

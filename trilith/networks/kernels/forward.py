@@ -1,8 +1,8 @@
 """Compiled loops of the networks: the forward and backward pass of attention, and the forward passes of the other layers for acting without
 torch.
 
-The sums of a row, or of a window of a picture, always have the same order. So not even the last bit of its result depends on the other
-rows of the batch, or on the number of threads.
+The numbers of a row, or of a window of a picture, are always added in the same order. So not even the last bit of a sum depends on the
+other rows of the batch, or on the number of threads.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def linear(x: Array, weight: Array, bias: Array, rectify: bool) -> Array:
 
 @compiled(reorder=True)
 def _linear_few(x: Array, weight: Array, bias: Array, rectify: bool) -> Array:
-    """The same as `linear`, for few outputs."""
+    """`linear` for fewer than `_FEW` outputs."""
     inputs, outputs = weight.shape
     y, columns = np.empty((len(x), outputs), np.float32), np.empty((outputs, inputs), np.float32)
     for k in range(inputs):
@@ -235,9 +235,9 @@ def _paste(whole: Array, part: Array, top: int, left: int) -> None:
 
 @compiled(reorder=True)
 def convolve(part: Array, top: int, left: int, whole: Array, weight: Array, bias: Array) -> tuple[Array, int, int]:
-    """Applies a 3 × 3 "same" convolution to a feature map of C channels and s × s positions, in which a rectangle was replaced. The map
-    before that is `whole` (C, s + 2, s + 2), with a border of zeros. The new rectangle is `part` (C, h, w), at row `top` and column `left`
-    of the map without the border.
+    """Applies a 3 × 3 "same" convolution to a feature map of C channels and s × s positions, in which a rectangle is replaced by `part` (C,
+    h, w). The map before the replacement is `whole` (C, s + 2, s + 2), with a border of zeros. `top` and `left` are the row and the column
+    of `part` in the map without the border.
 
     Returns only the outputs that depend on `part`, and the row and the column where these outputs begin. `weight` is (O, C, 9) and `bias`
     is (O,), for O output channels. `whole` is not changed.
@@ -268,9 +268,9 @@ def convolve(part: Array, top: int, left: int, whole: Array, weight: Array, bias
 
 @compiled(reorder=True)
 def pool(part: Array, top: int, left: int, whole: Array) -> tuple[Array, int, int]:
-    """Applies a 3 × 3 max pool with stride 2 to a feature map of C channels and s × s positions, in which a rectangle was replaced. The map
-    before that is `whole` (C, s + 1, s + 1), whose last row and last column are padding of -inf. The new rectangle is `part` (C, h, w), at
-    row `top` and column `left`.
+    """Applies a 3 × 3 max pool with stride 2 to a feature map of C channels and s × s positions, in which a rectangle is replaced by `part`
+    (C, h, w), at row `top` and column `left`. The map before the replacement is `whole` (C, s + 1, s + 1), whose last row and last column
+    are padding of -inf.
 
     Returns only the outputs that depend on `part`, and the row and the column where these outputs begin. `whole` is not changed.
     """
@@ -303,7 +303,7 @@ def convolve_windows(
 
     `boxes`, `first` and `pixels` are windows, as `batch_images.windows` returns them. `which` (n,) selects n of these windows. `weights`
     and `biases` belong to the convolutions. The other arguments are the feature maps of an empty picture: `inputs` has the inputs of all
-    layers, `convolved` the outputs of all convolutions, and `last` (C, s, s) is the output of the last pool.
+    convolutions, padded for `convolve`; `convolved` has their outputs, padded for `pool`; `last` (C, s, s) is the output of the last pool.
     """
     y = np.empty((len(which), *last.shape), np.float32)
     for n in range(len(which)):

@@ -1,5 +1,5 @@
-"""The edge function of a graph network, followed by the sum of edges into nodes. The CPU processes a few thousand edges at a time; other
-devices use tensor operations.
+"""The edge function of a graph network, followed by the sum of edges into nodes. The CPU processes `CHUNK` edges at a time; other devices
+use tensor operations.
 
 A batch has tens of thousands of edges, and their rows do not fit into a processor's caches. So edges are processed in chunks that
 fit. Between two matrix products, all operations on a row are one compiled loop.
@@ -25,8 +25,8 @@ CHUNK = 1024
 
 
 class EdgeParts(NamedTuple):
-    """The parts of the first layer that depend on the edges themselves. Parts that are None are left out. There is at least one part, and
-    `hidden` only beside `edges`."""
+    """The parts of the first layer that depend on the edges themselves. Parts that are None are left out. `table` or `edges` is required;
+    `hidden` requires `edges`."""
 
     table: Tensor | None
     """(4, width): the part that depends on the input of an edge, for each of the four possible inputs."""
@@ -41,7 +41,7 @@ class EdgeParts(NamedTuple):
 
     @property
     def products(self) -> list[tuple[Tensor, Tensor]]:
-        """The arrays of features, each with its weights."""
+        """`edges` and `hidden` with their weights, if they are given."""
         pairs = (self.edges, self.of_edges), (self.hidden, self.of_hidden)
         return [(features, weights) for features, weights in pairs if features is not None and weights is not None]
 
@@ -50,7 +50,7 @@ class EdgeInputs(NamedTuple):
     """The inputs of `edge_function` for E edges between V nodes.
 
     The edge function has two layers, each with a ReLU. The first layer is a sum of the parts of the edges, of their senders and of their
-    receivers. One of these includes the bias.
+    receivers. The caller adds the bias to one of these parts.
     """
 
     known: EdgeParts

@@ -1,4 +1,4 @@
-"""A GRU cell for many rows. The CPU processes a few thousand rows at a time, as in `graph_edges`; other devices use tensor operations."""
+"""A GRU cell for many rows. The CPU processes `CHUNK` rows at a time, as in `graph_edges`; other devices use tensor operations."""
 
 from __future__ import annotations
 

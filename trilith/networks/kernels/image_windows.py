@@ -21,16 +21,16 @@ from trilith.world.scene import Ints
 
 Choices = NDArray[np.int32]
 Reach = tuple[int, int]
-"""Two numbers: how many rows are added before a window and after it. As many columns are added before and after it. With them, every output
-of the max pool that depends on the window can be computed."""
+"""(before, after): how many rows, and how many columns, are added before and after a window, so that every output of the max pool that
+depends on the window can be computed."""
 
 
 def pool_added(grown: Tensor, convolved: Tensor, pooled: Tensor, top: Tensor, left: Tensor, reach: Reach) -> tuple[Tensor, Tensor, Tensor]:
     """Adds each of n windows separately to a fixed feature map. Computes the change of the map's 3 × 3 max pool with stride 2.
 
     The windows `grown` (n, C, h, w) are added to the map `convolved` (1, C, s, s) at the rows `top` (n,) and columns `left` (n,) of the
-    map. Windows may extend beyond the border of the map. `pooled` (1, C, s / 2, s / 2) is the pool of the map alone. `reach` has the
-    numbers of extra rows and columns before and after a window, see `Reach`.
+    map. Windows may extend beyond the border of the map. `top - reach[0]` and `left - reach[0]` must be even, see `Reach`. The pool of the
+    map alone is `pooled` (1, C, s / 2, s / 2).
 
     Returns three tensors: for each window the change of `pooled` (n, C, h', w'), and the row (n,) and the column (n,) of `pooled` where
     this change begins. Beyond the border the change is 0.
@@ -48,9 +48,9 @@ def pool_added(grown: Tensor, convolved: Tensor, pooled: Tensor, top: Tensor, le
 def pool_added_plain(
     grown: Tensor, convolved: Tensor, pooled: Tensor, first: Tensor, along: Tensor, tall: int, wide: int, reach: Reach
 ) -> Tensor:
-    """Returns the first result of `pool_added`, the change of the pool, computed by tensor operations on any device. `first` and `along`
-    (n,) are the row and the column of the map where the extra rows and columns of each window begin. `tall` and `wide` are the height and
-    width of the result. The other arguments are as in `pool_added`."""
+    """The first result of `pool_added`, the change of the pool, in tensor operations, for any device. `first` and `along` (n,) are the row
+    and the column of the map where the extra rows and columns of each window begin. `tall` and `wide` are the height and width of the
+    result. The other arguments are as in `pool_added`."""
     given = F.pad(grown, (*reach, *reach))
     whole = _cut(convolved, first, along, given.shape[2], given.shape[3], -torch.inf) + given
     fixed = _cut(pooled, first // 2, along // 2, tall, wide, -torch.inf)
@@ -78,7 +78,7 @@ def add_to_map(added: Tensor, pooled: Tensor, top: Tensor, left: Tensor) -> Tens
 
 
 def add_to_map_plain(added: Tensor, pooled: Tensor, top: Tensor, left: Tensor) -> Tensor:
-    """Returns the same as `add_to_map`, computed by tensor operations on any device."""
+    """`add_to_map` in tensor operations, for any device."""
     n, channels, h, w = added.shape
     side = pooled.shape[2]
     rows = (top[:, None] + torch.arange(h, device=top.device)).clamp(0, side - 1)
@@ -229,7 +229,7 @@ def pool_backward(
 @compiled
 def add_parts(whole: Array, parts: Array, top: Ints, left: Ints, there: bool) -> None:
     """Adds n windows to maps, or regions of the maps to windows. Window i, `parts[i]` (h, w, C), belongs to the region of the map
-    `whole[i]` (s, s, C) that begins at row `top[i]` and column `left[i]`. What lies beyond the border of the map is left out.
+    `whole[i]` (s, s, C) that begins at row `top[i]` and column `left[i]`. Parts beyond the border of the map are left out.
 
     If `there` is True, the windows are added to the regions. If `there` is False, the regions are added to the windows, which is the
     backward pass.

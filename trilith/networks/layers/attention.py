@@ -3,8 +3,8 @@
 Objects are tokens. Features of the relative position of two objects bias the attention between them, and are also part of the attended
 values. The scenes of a batch are packed: their objects follow one another without padding. With about a dozen objects per scene the
 matrices are so small that the overhead of a library call exceeds the arithmetic. So the CPU runs compiled loops (`kernels.forward`). These
-loops also need no padding, and they store no bias of the score for each pair. On other devices `relational_attention_plain` computes the
-same function.
+loops also need no padding, and they do not store the biases of scores. On other devices `relational_attention_plain` computes the same
+function.
 
 This module is for learning. `inference.attention` computes the same function without torch, for agents that only act. Change both together.
 """
@@ -36,15 +36,15 @@ class Rows(NamedTuple):
 
 def relational_attention(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch | Rows) -> Tensor:
     """Returns (n, heads · (d + P)), a row for each of n objects. The first heads · d numbers are, for each head, the attention-weighted
-    mean of the values of all objects in the scene. The others are, for each head, the attention-weighted mean of the features of the
-    object's pairs.
+    mean of the values of all objects in the scene. The others are, for each head, the attention-weighted mean of the features of the pairs
+    in which the object is the first.
 
     `qkv` (n, 3, heads, d) are the queries, keys and values of all objects. `pairs` (p, P) are the features of all ordered pairs of objects
-    in the same scene; the pairs in which an object attends follow one another. An attention score is the scaled dot product of query and
-    key plus a bias. The bias is the dot product of the head's row of `weight` (heads, P) and the features of the pair.
+    in the same scene, in the order of `SceneBatch.pairs`. An attention score is the scaled dot product of query and key plus a bias. The
+    bias is the dot product of the head's row of `weight` (heads, P) and the features of the pair.
 
     The objects of scene b are the rows from `batch.first[b]` up to but not including `batch.first[b + 1]`. Its pairs are the rows from
-    `batch.first_pair[b]` up to but not including `batch.first_pair[b + 1]`.
+    `batch.first_pair[b]` up to but not including `batch.first_pair[b + 1]`. With `Rows`, all tensors must be on the CPU.
     """
     if isinstance(batch, Rows) or qkv.device.type == "cpu":
         return _Attend.apply(qkv, pairs, weight, batch.first, batch.first_pair)

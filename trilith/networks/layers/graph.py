@@ -50,7 +50,7 @@ class Links(NamedTuple):
     """(G, 2): how many edges and nodes each graph has."""
 
     def repeat(self, times: int) -> Links:
-        """The same graphs several times, one after another."""
+        """`times` copies of all graphs, one copy after another."""
         if times == 1:
             return self
         nodes, graphs = len(self.graph), len(self.per_graph)
@@ -80,11 +80,11 @@ class GraphBlock(nn.Module):
 
     def forward(self, edges: Tensor, nodes: Tensor, globs: Tensor, links: Links, table: bool = False) -> tuple[Tensor, Tensor, Tensor]:
         """Returns the updated edges (E, width), nodes (V, width) and globals (G, width). The input `edges` has one row per edge (E, e) or,
-        with `table`, one row (4, e) for each of the four possible inputs of an edge (see `Links.code`).
+        with `table`, one row (4, e) for each value of `Links.code`.
 
         The first layer of each MLP is a sum of parts. The part that reads nodes is computed once per node, not once per edge. The part that
-        reads globals is computed once per graph. If `links` contains each graph several times, once for each action, pass the nodes of one
-        copy only.
+        reads globals is computed once per graph. If `links` has several copies of the graphs (see `Links.repeat`), `nodes` may have the
+        rows of one copy only.
         """
         of_edge, of_sender, of_receiver, of_glob = self.edge.first.weight.split(self.split, dim=1)
         of_arrived, of_node, of_glob_too = self.node.first.weight.split([self.edge.second.out_features, *self.split[2:]], dim=1)

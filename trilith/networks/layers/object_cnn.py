@@ -61,7 +61,7 @@ class Windows(NamedTuple):
 
 
 class Segments(NamedTuple):
-    """The visual inputs of V objects."""
+    """The windows and moments of V objects, and the relations of their pairs."""
 
     sizes: list[Windows]
     """The windows of all objects, grouped by size."""

@@ -46,7 +46,7 @@ class QNet(nn.Module, QFunction):
 
     @property
     def device(self) -> torch.device:
-        """The device of the network. Its batches must be on the same device."""
+        """The device of the network. The batches that it reads must be on this device too."""
         return self.kind_of_slot.device
 
     def weights(self) -> dict[str, Floats32]:
@@ -80,8 +80,8 @@ class QNet(nn.Module, QFunction):
         return Outcomes(self.q_at(batch, index, scenes))
 
     def v(self, batch: SceneBatch) -> Tensor:
-        """Returns the state values (B,) of the B scenes of a batch. Only networks with `values_states` have state values. The batch needs
-        no mask of legal actions."""
+        """Returns the state values (B,) of the B scenes of a batch. Networks without `values_states` raise NotImplementedError. The batch
+        needs no mask of legal actions."""
         raise NotImplementedError
 
     @abstractmethod
@@ -118,8 +118,8 @@ class BlockTypeQNetwork(QNet):
     """Base class of the networks `objects` and `pixel-attention`. The values have the shape (B, 3, R, outputs): in each of B scenes, for
     placing each of three kinds of block at each of up to R objects.
 
-    Available blocks of equal width are one kind. The mask `none` is not supported, because no values are computed for edges that do not
-    start at an available block.
+    Available blocks of equal width are one kind. The mask `none` and absolute actions raise ValueError, because values are computed only
+    for edges that start at an available block.
     """
 
     by_kind = True

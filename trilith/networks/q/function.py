@@ -31,7 +31,8 @@ class QFunction(ABC):
 
     Which nodes are senders and receivers depends on the actions. With absolute actions, the senders are the slots, and there is one
     receiver. With relative actions and the mask `none`, all nodes are senders and receivers. With relative actions and another mask, the
-    senders are the kinds of blocks if `by_kind` is True, else the slots; the receivers are the objects of the scene.
+    senders are the kinds of blocks if `by_kind` is True, else the slots; the receivers are the objects of the scene. The mask `legal` needs
+    a schema with `stores_legal`.
     """
 
     values_states = False
@@ -53,7 +54,7 @@ class QFunction(ABC):
         and M are the numbers of senders and receivers of edges. Values of actions that may not be chosen are meaningless."""
 
     def state_values(self, records: Records) -> Floats32:
-        """Returns the values (B,) of B states. Only networks with `values_states` have state values. `records` have the format
+        """Returns the values (B,) of B states. Networks without `values_states` raise NotImplementedError. `records` have the format
         `schema.scenes`, without masks of legal actions."""
         raise NotImplementedError
 

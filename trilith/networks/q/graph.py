@@ -3,8 +3,8 @@ the graph, processes the graph n_rec times with GRUs, and decodes values from th
 
 Up to rounding, the result equals that of the plain network in `tests/networks/plain_graph.py`. It is made fast as follows:
 - graphs of different sizes are packed, with one row per node or edge, so that nothing is computed for padding;
-- the first layer of the edge function is a sum of four parts: from the edge, its sender, its receiver and the globals. The last
-  three are computed once per node instead of once per edge;
+- the first layer of the edge function is a sum of four parts: from the edge, its sender, its receiver and the globals. The parts of
+  nodes and globals are computed once per node or graph, not once per edge;
 - the input of an edge is two bits. So everything that depends on these bits alone (the encoded edge, and its part of the first step)
   is computed for four rows and looked up. The global input is a constant, so its encoding is one row;
 - in the last step the GRU processes only edges whose value is needed, and no nodes;
@@ -62,7 +62,7 @@ class Packed:
     """A batch of graphs without padding: one row for each of V nodes and for each of E edges."""
 
     nodes: Tensor
-    """(V, 15): the rows of `observations.objects`."""
+    """(V, 15): the rows of `observations.objects`; in `PixelGraphNet` (V, 32), features of the CNN."""
     links: Links
     where: Ints
     """(E,): the index of each edge in a flattened adjacency matrix (B, 7 + R, 7 + R). This array is in main memory, because the edges to

@@ -76,7 +76,7 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
         self.kind_widths = nn.Buffer(torch.tensor(KIND_WIDTHS), persistent=False)
 
     def encode(self, batch: SceneBatch) -> Tensor:
-        """Returns an array (n, decoder) with a row for each of the n objects of a batch, one scene after another. A row combines an object
+        """Returns a tensor (n, decoder) with a row for each of the n objects of a batch, one scene after another. A row combines an object
         after the attention layers with an encoding of its whole scene."""
         steps_left = None
         if self.clock is not None:
@@ -167,7 +167,7 @@ def look(placed: Placements, scene: Tensor, batch: SceneBatch, objects: Tensor, 
 
 
 def look_by_tensors(placed: Placements, scene: Tensor, batch: SceneBatch, objects: Tensor, weight: Tensor) -> Tensor:
-    """Returns the same as `look`, computed by tensor operations on any device."""
+    """`look` in tensor operations, for any device."""
     rows = np.where(batch.present, batch.present.cumsum().reshape(batch.present.shape) - 1, -1)
     return look_plain(placed, batch.send(rows)[scene], _boxes(batch), objects, weight)
 

@@ -1,9 +1,9 @@
 """Our network `pixel-attention`: Q-values by attention over segmented images. Of the shape and position of an object, the network sees only
 pixels.
 
-The attention layers come from `layers/attention.py`, but do not get the geometric inputs. Instead, the inputs of an object and of a pair of
-objects come from the pictures: features that a small CNN computes, and the positions of the pixels (`inputs/image_moments.py`). A kind of
-block is represented by the picture of its first available block.
+The attention layers come from `layers/attention.py`, but do not get the columns of `inputs/objects.py`. Instead, the inputs of an object
+and of a pair of objects come from the pictures: features that a small CNN computes, and moments of the pixels (`inputs/image_moments.py`).
+A kind of block is represented by the picture of its first available block.
 
 This torch module is for learning. `inference.pixels.ActingPixels` computes the same function without torch, for acting. Change both
 together.

@@ -1,4 +1,5 @@
-"""Q-networks by name. To add one, write a file in this package and a line here, or use a class of your own as my_module:MyNetwork."""
+"""Q-networks by name. To add one, write a file in this package and a line here, or use a class of your own as my_module:MyNetwork. Its
+constructor takes (schema, mask, config)."""
 
 from __future__ import annotations
 
