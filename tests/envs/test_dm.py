@@ -69,6 +69,10 @@ def test_an_index_beyond_the_edges_is_an_invalid_edge():
     env.reset()
     with pytest.raises(ValueError, match="x_action"):
         env.step({"Index": 0, "x_action": 99, "sticky": 0})
+    with pytest.raises(ValueError, match=r"x_action 7\.9: must be of the type int32"):
+        env.step({"Index": 0, "x_action": 7.9, "sticky": 0})
+    with pytest.raises(ValueError, match="must have Index, x_action, sticky"):
+        env.step({"Index": 0, "x_action": 7})
 
 
 def test_a_wrong_wrapper_is_named():

@@ -239,6 +239,14 @@ def test_discrete_actions_out_of_range_are_refused_by_their_value(codec, action)
         codec.decode(SCENE, action)
 
 
+@pytest.mark.parametrize(
+    "action", [(0, FLOOR, "x", 0), (0, FLOOR, 10**400, 0), (0, FLOOR, None, 0), ((0, 1), (0, 1), (0, 1), (0, 1)), "none"]
+)
+def test_discrete_actions_that_are_no_numbers_are_refused_in_one_line(action):
+    with pytest.raises(ValueError, match=r"^action .*: must be 4 whole numbers$"):
+        DiscreteRelative().decode(SCENE, action)
+
+
 @pytest.mark.parametrize("offsets", [3, 0, -1])
 def test_fewer_than_four_offsets_are_refused(offsets):
     with pytest.raises(ValueError, match=f"{offsets} offsets"):

@@ -216,6 +216,12 @@ def test_a_scene_is_drawn_from_a_generator(rng):
         episode.start("covering", 0, rng)
 
 
+def test_a_task_that_no_process_finds_by_its_name_is_refused_at_the_start():
+    lost = type("Lost", (type(TASKS["covering"]),), {"name": "lost"})()
+    with pytest.raises(ValueError, match="there is no task 'lost'"):
+        episode.start(lost, 0, np.random.default_rng(0))
+
+
 @pytest.mark.parametrize("zero_on_hit", ["no", 0, None])
 def test_zero_on_hit_is_yes_or_no_and_nothing_else(zero_on_hit):
     with pytest.raises(ValueError, match=f"^zero_on_hit {zero_on_hit!r}: must be true or false$"):

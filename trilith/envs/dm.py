@@ -13,12 +13,14 @@ has the shape of its spec. Nodes have the 15 features of `trilith.world.observat
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trilith.envs.gymnasium import ConstructionEnv, one_of, padded
+from trilith.utils.checks import require, shortened
 from trilith.world.actions import OFFSETS
 from trilith.world.observations.graph import EDGE_FEATURES, graph
 from trilith.world.observations.image import PIXELS
@@ -102,7 +104,12 @@ class DmConstruction(dm_env.Environment):  # type: ignore[misc]
 
     def _action(self, action: dict[str, Any]) -> NDArray[Any]:
         """Converts an action to the format of `ConstructionEnv`, an array of numbers. Raises ValueError if a part is outside its spec."""
-        given = {name: spec.validate(np.asarray(action[name], spec.dtype)) for name, spec in self.action_spec().items()}
+        spec = self.action_spec()
+        require(isinstance(action, Mapping) and action.keys() == spec.keys(), f"action {shortened(action)}: must have {', '.join(spec)}")
+        for name, each in spec.items():
+            fits = np.can_cast(np.asarray(action[name]).dtype, each.dtype, "same_kind")
+            require(fits, f"{name} {shortened(action[name])}: must be of the type {each.dtype}")
+        given = {name: each.validate(np.asarray(action[name], each.dtype)) for name, each in spec.items()}
         if self.wrapper_type == "continuous_absolute":
             return np.array(list(given.values()))
         scene = self.env.state.scene

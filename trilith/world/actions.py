@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trilith.utils.checks import require
+from trilith.utils.checks import require, shortened
 from trilith.utils.compiled import compiled
 from trilith.world.geometry.rectangles import may_overlap, overlaps
 from trilith.world.scene import BLOCK_HEIGHT, INVALID_EDGE, PLACE_X, PLACE_Y, SLOT_X, SLOTS, Bools, Floats, Ints, Placement, Role, Scene
@@ -403,8 +403,12 @@ def _indices(action: Sequence[float], shape: tuple[int | None, ...]) -> list[int
     """The parts of an action as integers. Raises ValueError if their number is wrong, or if a part is no integer from 0 to below its entry
     of `shape`. The entry None allows any integer."""
     values = np.asarray(action).tolist()
-    if len(values) != len(shape) or not all(isfinite(value) and value == int(value) for value in values):
-        raise ValueError(f"action {values}: must be {len(shape)} whole numbers")
+    try:
+        whole = len(values) == len(shape) and all(isfinite(value) and value == int(value) for value in values)
+    except (TypeError, OverflowError):  # no number, or one too large for a float
+        whole = False
+    if not whole:
+        raise ValueError(f"action {shortened(values)}: must be {len(shape)} whole numbers")
     if not all(size is None or 0 <= value < size for value, size in zip(values, shape, strict=True)):
         limits = ", ".join("any" if size is None else str(size) for size in shape)
         raise ValueError(f"action {values}: must be from 0 to below ({limits})")

@@ -106,6 +106,7 @@ def start(task: str | Task, level: Level, rng: np.random.Generator) -> State:
     if not isinstance(rng, np.random.Generator):
         raise ValueError(f"rng {shortened(rng)}: must be a numpy.random.Generator, such as numpy.random.default_rng(0)")
     rules = task if isinstance(task, Task) else get_task(task)
+    get_task(rules.name)
     drawn = rules.draw_level(rng, level)
     return State(rules.generate(rng, drawn), rules.name, drawn)
 

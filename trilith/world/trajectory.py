@@ -82,7 +82,9 @@ def to_arrays(episodes: Sequence[Trajectory]) -> tuple[dict[str, NDArray[Any]], 
         "reasons": list(REASONS),
     }
     ended = [episode.states[-1].ended for episode in episodes]
-    assert None not in ended
+    require(None not in ended, "only episodes that have ended can be stored")
+    known = {len(episode.explored) == len(episode.placements) for episode in episodes}
+    require(len(known) == 1, "`explored` must be known for all episodes or for none")
     arrays = {
         "length": np.array([len(episode.placements) for episode in episodes], "i4"),
         "agent": np.array([lists["agents"].index(episode.agent) for episode in episodes], "u1"),

@@ -11,6 +11,7 @@ from worlds import SMALL_SLOT, blocks, connecting_targets, corners, number, slot
 from trilith.world.scene import Role, fresh_scene
 from trilith.world.tasks import TASKS
 from trilith.world.tasks.connecting import reached
+from trilith.world.tasks.task import spread
 
 TASK = TASKS["connecting"]
 LEVELS = {
@@ -121,3 +122,8 @@ def test_two_blocks_on_one_target_earn_it_once():
     assert TASK.score(scene) == 3.0
     assert TASK.complete(scene, 3.0)
     assert not TASK.complete(scene, 2.0)
+
+
+def test_objects_that_cannot_be_that_far_apart_are_refused():
+    with pytest.raises(ValueError, match=r"3 objects with gaps of 5\.0 m do not fit"):
+        spread(np.random.default_rng(0), [2.0, 2.0, 2.0], min_gap=5.0)

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from trilith.utils.checks import shortened
+from trilith.utils.checks import require, shortened
 from trilith.world.scene import SLOTS, Role, Scene
 
 Level = int | str
@@ -48,10 +48,11 @@ def spread(rng: np.random.Generator, widths: Sequence[float], min_gap: float = 0
     lengths are in metres.
 
     The free length is split into gaps, including one at each end, in proportion to independent U(0, 1) draws. The draws are repeated until
-    every gap between two objects is at least `min_gap`.
+    every gap between two objects is at least `min_gap`. Raises ValueError if the objects and these gaps need more than 14 m.
     """
     widths_ = np.asarray(widths)
     free = SCENE_WIDTH - widths_.sum()
+    require(free > max(len(widths_) - 1, 0) * min_gap, f"{len(widths_)} objects with gaps of {min_gap} m do not fit into {SCENE_WIDTH} m")
     while True:
         share = rng.random(len(widths_) + 1)
         gaps = free * share / share.sum()
