@@ -17,7 +17,7 @@ class RS0Config:
     """All settings of RS0. Defaults are the paper's values if the paper gives them. Fields marked "Ours" are our choice."""
 
     net: EncoderConfig = field(default_factory=EncoderConfig)
-    """The network: its input, and its size."""
+    """Options of the network: its input, and its size."""
     actions: Annotated[Literal["relative", "absolute"], arg(prefix_name=False)] = "relative"
     """Continuous action space: relative (X, x, y, Δx, s) or absolute (X, x, y, s)."""
     discount: float = 0.98
