@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 def make_schema(config: DQNConfig, task: str, beyond: bool = True) -> ReplaySchema:
     """Returns the format in which states of a task are stored. With `beyond`, the format also fits the scenes of generalisation levels,
-    which can be larger. A replay does not need this.
+    which can be larger. Learners pass False.
 
     Raises ValueError if the action space of the config is unknown, or if the mask does not fit the action space.
     """
