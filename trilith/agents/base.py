@@ -92,11 +92,11 @@ class Policy(Protocol):
 
 @runtime_checkable
 class Searches(Protocol):
-    """A policy whose actors search before they act. The validation during training searches too."""
+    """A policy whose actors can search before they act."""
 
     @property
     def searching_agent(self) -> Agent:
-        """The agent that acts with the policy's weights and with search, without exploration."""
+        """The agent of validations during training. It acts with the policy's weights, without exploration, and may search."""
 
 
 @runtime_checkable
@@ -124,11 +124,11 @@ class ObjectView(NamedTuple):
     left: int
     """First column of the window around the object in the picture of 64 × 64 pixels."""
     pixels: NDArray[np.float32]
-    """(height, width, 4): red, green, blue and alpha of each pixel in the window around the object. Colours are multiplied by alpha. At
-    pixels outside the window all four are 0."""
+    """(height, width, 4): red, green, blue and alpha of each pixel in the window around the object. Colours are multiplied by alpha. In the
+    rest of the picture all four are 0."""
     value: float | None
-    """For an available block: the highest value among all placements of this block. For any other object: the highest value among all
-    placements relative to this object. None if there is no such placement."""
+    """For an available block: the highest value among the allowed placements of this block. For any other object: the highest value among
+    the allowed placements relative to this object. None if the mask allows none."""
 
 
 @runtime_checkable
@@ -152,7 +152,7 @@ class Episode(NamedTuple):
     exploration: Any
     """The exploration settings with which the policy played; None for a correction."""
     trajectory: Trajectory | None = None
-    """The episode with all its states, if the policy has `wants_states`."""
+    """The episode with all its states if `Policy.wants_states` is True, else None."""
     ended: bool = True
     """Whether the last recorded step ended the episode. False if the episode ended later, because no placement was possible or because the
     agent stopped. In all cases the value after the last step is 0."""

@@ -42,8 +42,8 @@ class RandomAgent:
 
 
 class LegalAgent:
-    """The agent `legal`, which draws uniformly from all discrete relative actions on valid edges whose block overlaps nothing solid. On
-    average half of its actions are sticky."""
+    """The agent `legal`, which draws uniformly from the legal actions, those that `DiscreteRelative.mask` allows. On average half of its
+    actions are sticky."""
 
     codec = DiscreteRelative()
     discount = 0.99

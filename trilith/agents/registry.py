@@ -44,7 +44,7 @@ AGENTS: dict[str, Callable[[], Agent]] = {
 }
 """Maps the name of each agent that needs no training to a function that makes the agent."""
 ZOO = Path(__file__).parent.parent / "zoo"
-"""Weights that come with the package: a folder for each agent, with a file and a card for each task."""
+"""Folder of the weights that come with the package: in it a folder for each agent, with a file and a card for each task."""
 
 
 def load(name: str, search: SearchConfig | None = None, zero_on_hit: bool = False, *, budget: int = 0, sample: bool = False) -> Agent:
@@ -110,7 +110,7 @@ def shipped(name: str) -> dict[str, Path]:
 
 
 def trained_for(name: str, task: str) -> bool:
-    """Whether an agent was trained for a task. Also True for an agent that needs no training."""
+    """Whether an agent was trained for a task. Also True for agents in `AGENTS` and for a class of the user."""
     if name in AGENTS or names_a_class(name):
         return True
     return task in shipped(name) or (not shipped(name) and read_card(weights_file(Path(name)))["task"] == task)

@@ -33,7 +33,7 @@ class Replay:
         return min(self.added, self.capacity)
 
     def add(self, episode: Episode) -> None:
-        """Adds an episode. The oldest steps are overwritten."""
+        """Adds an episode of at most 255 steps (`left` is one byte). If the ring is full, the oldest steps are overwritten."""
         steps = len(episode.steps)
         rows = np.zeros(steps, self.dtype)
         for name in episode.steps.dtype.names or ():
@@ -56,7 +56,8 @@ class Replay:
         return self.ring[at], count
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Returns the content of a checkpoint: `ring` has the stored steps as bytes, `added` is the number of steps added so far."""
+        """Returns the content of a checkpoint: `ring` has the stored steps as bytes (a view, not a copy), `added` is the number of steps
+        added so far."""
         return {"ring": self.ring[: len(self)].view(np.uint8), "added": np.array(self.added)}
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:

@@ -1,9 +1,9 @@
 """Weights on disk: a safetensors file, and beside it a JSON file, the card, which describes the weights.
 
 A card names the algorithm, the task, the exact recipe and the physics. It also lists, in words, every observation column and every part of
-an action. Loading compares all of these with the code. If the physics differs, loading prints a warning. If anything else differs, loading
-raises ValueError with a one-line message that names the field. The card holds two checksums. The checksum of the weights shows that card
-and weights belong together. The other is a checksum of the card's own fields.
+an action. Loading compares the card with the code. If the physics differs, loading prints a warning. If the recipe is newer than the
+code's, or if anything else differs, loading raises ValueError with a one-line message. The card holds two checksums. The checksum of the
+weights shows that card and weights belong together. The other is a checksum of the card's own fields.
 """
 
 from __future__ import annotations

@@ -50,7 +50,8 @@ class SearchAgent:
         """Maps each `episode_key` to its kept trees. There are several trees if several episodes have the same key."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """Searches from each state. Returns one placement per state; None if the agent stops or has no action."""
+        """Searches from each state. Returns one placement per state; None if the agent stops or has no action. All states must belong to
+        the same task."""
         if not self.config.budget:
             return self.agent.act(states, rngs)
         roots = self.search(states, rngs)
@@ -60,7 +61,8 @@ class SearchAgent:
         return [None if action is None else self._decode(root, action) for root, action in zip(roots, actions, strict=True)]
 
     def search(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Node[State]]:
-        """Searches from each state. Returns the root of each tree. All states must belong to the same task."""
+        """Searches from each state. Returns the root of each tree. All states must belong to the same task. Pass all running episodes at
+        once: the kept trees of other episodes are dropped."""
         kept = [self._pop_kept(state, rng) for state, rng in zip(states, rngs, strict=True)]
         self._kept.clear()  # one call contains all running episodes, so the other trees belong to finished episodes
         valuer = self.agent.of(states[0].task) if states and isinstance(self.agent, ValuesByTask) else self.agent

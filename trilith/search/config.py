@@ -26,8 +26,8 @@ from trilith.utils.modules import imported, names_a_class
 ALGORITHMS: dict[str, type[SearchAlgorithm]] = {"rollout": Rollout, "halving": Halving, "mcts": MCTS, "lookahead": Lookahead}
 
 ONLINE = "online"
-"""The value of `world` that selects a transition model learned during the same training run. The learner sends this model to the actors; it
-cannot be loaded from a folder."""
+"""The value of `SearchOptions.world` that selects a transition model learned during the same training run. The learner sends this model to
+the actors; it cannot be loaded from a folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class SearchConfig(SearchOptions):
     """Options of a search, and its budget."""
 
     budget: Annotated[int, arg(prefix_name=False)] = 0
-    """Number of simulations per decision; 0: no search."""
+    """Maximum number of simulations per decision; 0: no search."""
 
     def __post_init__(self) -> None:
         known = f"choose {', '.join(ALGORITHMS)}, or name a class as my_module:MyAlgorithm"

@@ -32,8 +32,8 @@ MAX_ACTIONS = 64
 """Maximum number of actions that a node stores: the actions with the highest values. The limit saves memory, because there are many
 nodes."""
 VALUE_ERROR = 1.0
-"""Assumed error of estimated values, in units of reward. An action is not tried if its estimated return plus this error is below the return
-of the best finished rollout."""
+"""Assumed error of estimated values, in units of reward. An action is tried only if its estimated return plus this error is above the
+discounted return of the plan."""
 ROUNDING = 1e-6
 """Tolerance for rounding errors in a sum of rewards."""
 
@@ -57,7 +57,7 @@ class RolloutNode(Node[S]):
     max_return = inf
     """Upper bound of the return from this node. It is set only for roots."""
     decision: int | None = None
-    """The action that the last search from this node decided for. None before a search, or if there was nothing to decide for."""
+    """The action that the last search from this node decided for. None before a search, or if the search has no rollout."""
 
     def __init__(self, state: S, prior: Prior) -> None:
         super().__init__(state, top_actions(prior, MAX_ACTIONS))
@@ -76,7 +76,7 @@ class RolloutNode(Node[S]):
 
     @property
     def plan(self) -> Plan | None:
-        """A summary of the finished rollout with the highest return over all actions; None if no rollout is finished."""
+        """The finished rollout with the highest `Plan.earned` over all actions; None if no rollout is finished."""
         return max(self.plans.values(), key=lambda plan: plan.earned, default=None)
 
     @property
@@ -122,8 +122,8 @@ class Rollout(SearchAlgorithm):
 
 def extend(path: Path[RolloutNode[S]], discount: float) -> Path[RolloutNode[S]]:
     """Continues a rollout: returns `path` with the next action to simulate appended. A path is a list of (node, action) from the root down.
-    Returns an empty path if `path` is empty, if the rollout is finished, or if its estimated return is lower than the return of the best
-    finished rollout by `VALUE_ERROR` or more. `discount` is the discount factor."""
+    Returns an empty path if `path` is empty, if the rollout is finished, or if its estimated return is lower than the discounted return of
+    the root's plan by `VALUE_ERROR` or more. `discount` is the discount factor."""
     tip = path[-1][0].likely_child(path[-1][1]) if path else None
     if tip is None or not len(tip.values):
         return []
@@ -136,12 +136,14 @@ def extend(path: Path[RolloutNode[S]], discount: float) -> Path[RolloutNode[S]]:
 def branch(root: RolloutNode[S], discount: float, budget: int, spent: int) -> Path[RolloutNode[S]]:
     """Starts a rollout: returns the path to the untried action with the highest estimated return. A path is a list of (node, action) from
     the root down. The plan is the finished rollout with the highest return so far. The path is empty if the plan has the highest possible
-    return, or if no estimate is above the return of the plan minus `VALUE_ERROR`.
+    return, or if no estimate is above the discounted return of the plan minus `VALUE_ERROR`.
 
-    Each decision has `budget` simulations, of which `spent` are already used in this one. An untried action is considered only if its
-    rollout can be finished before the agent reaches that action in the episode. For this purpose the rollout is assumed to end after as
-    many steps as the plan. The simulations available are the rest of this decision's budget, and `budget` for each decision on the path to
-    the action.
+    An untried action at depth d is considered only if its rollout can be finished before the agent reaches the action, that is, if
+
+        (budget - spent) + d · budget >= n - d
+
+    Here n is the number of steps of the plan; the rollout is assumed to end after as many steps. Each decision has `budget` simulations, of
+    which this one has used `spent`.
     """
     plan = root.plan
     if plan is not None and plan.earned >= root.max_return - ROUNDING:
@@ -177,9 +179,9 @@ def back_up(path: Path[RolloutNode[S]], discount: float) -> None:
 def choose(root: RolloutNode[S], discount: float) -> int | None:
     """Returns the action to take at the root after a search. `discount` is the discount factor.
 
-    Two rollouts compete: the finished one with the highest return, and the unfinished one with the highest estimated return. The finished
-    one wins, unless its return is lower than the estimate and also lower than half of the estimate (see `FAR_LESS`). If there is only one
-    of the two, it wins. The result is the first action of the winner; None if there is no rollout.
+    Two rollouts compete: the plan, which is the finished one with the highest return, and the unfinished one with the highest estimated
+    return. The plan wins, unless its discounted return is lower than the estimate and than half of it (see `FAR_LESS`). If there is only
+    one of the two, it wins. The result is the first action of the winner; None if there is no rollout.
     """
     plan = root.plan
     highest, chosen = (max(plan.discounted, plan.discounted / FAR_LESS), plan.action) if plan else (-inf, None)
@@ -193,8 +195,8 @@ def choose(root: RolloutNode[S], discount: float) -> int | None:
 
 def open_nodes(root: RolloutNode[S], discount: float) -> Iterator[tuple[Path[RolloutNode[S]], RolloutNode[S], float, float]]:
     """Yields every node of the tree in which the episode continues, as (path, node, earned, weight). `path` is the list of (node, action)
-    from the root to this node, `earned` is the discounted sum of rewards on the path, and `weight` is the discount factor for rewards after
-    the node."""
+    from the root to this node, `earned` is the discounted sum of rewards on the path, and `weight` is `discount` to the power of the path's
+    length."""
     stack: list[tuple[Path[RolloutNode[S]], RolloutNode[S], float, float]] = [([], root, 0.0, 1.0)]
     while stack:
         path, node, earned, weight = stack.pop()

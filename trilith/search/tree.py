@@ -81,7 +81,7 @@ class Node(Generic[S]):
         self.values = np.array(prior.values, dtype=np.float64)
         """(A,): the value of each action: first its prior value, later the estimate of the search."""
         self.prior_value = float(self.values.max()) if len(self.values) else 0.0
-        """Value of the state before any simulation: the value of its best action."""
+        """Value of the state before any simulation: the value of its best action; 0 without actions."""
         self.rewards: dict[int, float] = {}
         """Maps each simulated action to its reward."""
         self.children: dict[int, Self | None] = {}
@@ -100,7 +100,7 @@ class Node(Generic[S]):
         return max(self.children, key=lambda action: (self.counts[action], self.values[action]))
 
     def likely_child(self, action: int) -> Self | None:
-        """The node that a simulated action leads to; None if the action ended the episode with a probability above 0.5."""
+        """The node after `action`, which must have been simulated; None if it ended the episode with a probability above 0.5."""
         child = self.children[action]
         return child if child is not None and child.continue_probability >= 0.5 else None
 
@@ -164,7 +164,7 @@ def size(root: Node[Any]) -> int:
 @dataclass(frozen=True)
 class SearchAlgorithm(ABC):
     """Base class of a search algorithm. A subclass is a frozen dataclass, and its fields are its options. Each option is set from the field
-    of `SearchOptions` with the same name.
+    of `SearchOptions` with the same name, if there is one.
 
     The tree below the chosen action becomes the tree of the next decision, so a root may have been searched before.
     """

@@ -58,8 +58,8 @@ class AssessRequest(_NewEpisodes):
 
 @dataclass(frozen=True)
 class ValidateRequest:
-    """A request for a validation: play the first validation scenes of the levels "hardest" and "all", without exploration. If actors
-    search, the validation searches too."""
+    """A request for a validation: play the first validation scenes of the levels "hardest" and "all", without exploration. If the policy is
+    a `Searches`, its `searching_agent` plays."""
 
     step: int
     """Learner step at which the validation was due."""

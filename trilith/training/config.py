@@ -56,7 +56,7 @@ class TrainConfig(Generic[C]):
     seeds: int = 1
     """Train this many runs, one after another. Their seeds count up from `seed`, and each run has its own folder inside `out`."""
     device: Literal["cpu", "cuda", "auto"] = "cpu"
-    """Device of the learner's network. Actors always use the CPU."""
+    """Device of the learner's network; auto: cuda if available, else cpu. Actors always use the CPU."""
     zero_on_hit: bool = False
     """The return of an episode is 0 if a block touches an obstacle, as in the paper. This holds in training and in evaluations."""
     episodes: int = 32
@@ -64,11 +64,11 @@ class TrainConfig(Generic[C]):
     threads: int = 1
     """Number of threads for the learner's network. Each actor uses one thread."""
     curriculum: CurriculumConfig = field(default_factory=CurriculumConfig)
-    """The curriculum: which levels are played when."""
+    """Options of the curriculum: which levels are played when."""
     evaluate_every: int = 5000
     """Learner steps between two evaluations on the validation scenes."""
     evaluate_scenes: int = 100
-    """Validation scenes per evaluation: this many of the hardest level, and this many of all levels."""
+    """Validation scenes per evaluation: this many of the hardest level, and this many of all levels; 0: no evaluations."""
     checkpoint_seconds: float = 60.0
     """Seconds between two full checkpoints."""
     log_seconds: float = 10.0

@@ -33,7 +33,7 @@ class CurriculumConfig:
     """Options of the curriculum: which levels are played when."""
 
     steps: int = 5_000
-    """Learner steps over which a schedule raises the levels from the first to the last."""
+    """schedule: learner steps, divided equally among the levels; 0: all levels are reached at the start."""
     hardest_share: float = 0.5
     """Fraction of episodes at the highest level reached so far. The others come from the task's mix of all levels reached so far."""
     kind: Kind = "schedule"
@@ -41,8 +41,8 @@ class CurriculumConfig:
     judged by extra episodes without exploration, which take at most a sixth of all environment steps."""
     pass_mark: float | None = None
     """performance: an episode is good if it earns at least this fraction of the highest possible reward; a level is passed if at least this
-    fraction of its episodes is good. None: the task's own value, as in the paper (0.5 for silhouette and covering_hard, 0.25 for connecting
-    and covering)."""
+    fraction of the last episodes is good in each group of its scenes. None: the task's own value, as in the paper (0.5 for silhouette and
+    covering_hard, 0.25 for connecting and covering)."""
 
     def __post_init__(self) -> None:
         check_least(self, steps=0)

@@ -50,7 +50,7 @@ from trilith.world.trajectory import Trajectory, read_dataset, read_episodes
 HELD_OUT = 10
 """One episode in this many is held out for validation, unless separate validation episodes are given."""
 WATCHED = 500
-"""About this many of the held-out placements are used for a validation during training."""
+"""A validation during training uses at least this many held-out placements and fewer than twice as many; all, if there are fewer."""
 
 
 class Facts(TypedDict):
@@ -76,7 +76,7 @@ class Errors(TypedDict):
 
 
 Report = dict[str, dict[str, dict[str, Errors]]]
-"""Maps a task to its levels, each level to its depths, and each depth to errors. All keys are text."""
+"""Maps a task to its levels, each level to its depths (`Compared.depth`), and each depth to errors. All keys are text."""
 
 
 class Validation(TypedDict):
@@ -172,8 +172,7 @@ class _Run:
         return result
 
     def _report(self, means: dict[str, float]) -> None:
-        """Logs `means`, which are the mean losses since the last report. Also logs the errors of one-step predictions for about `WATCHED`
-        of the held-out placements."""
+        """Logs the mean losses `means`, and the errors of one-step predictions for some held-out placements (see `WATCHED`)."""
         learner, steps = self.learner, self.config.model.steps
         minutes = {"minutes": self.seconds / 60}
         self.log.write("train", learner.steps, means | minutes)

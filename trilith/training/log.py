@@ -58,8 +58,8 @@ class Log(ExitStack):
 
 
 def read_log(out: Path) -> list[dict[str, Any]]:
-    """Reads the lines in the log of a run. Leaves out incomplete lines, and lines in which a field other than `kind` is not a number.
-    Returns an empty list if there is no log."""
+    """Reads the lines in the log of a run. Leaves out incomplete lines, lines without `kind`, `step` or `minutes`, and lines in which a
+    field other than `kind` is not a number. Returns an empty list if there is no log."""
     path, found = out / JSONL, []
     for line in read_file(path, MAX_LINES).splitlines() if path.exists() else ():
         with suppress(ValueError):  # an incomplete line, because the machine stopped during writing

@@ -13,14 +13,15 @@ class Pace:
     """Decides when to request more episodes from the actors. The aim is to keep both learner and actors busy, and to keep the ratio of
     their steps (paper §D.1).
 
-    Every episode allows some learner steps. `wants` adds two numbers: the learner steps that the episodes received so far still allow, and
-    the learner steps that the episodes of unanswered requests are expected to allow. It asks for more episodes while the sum is below a
-    limit. The limit is the reserve `AHEAD`, plus the number of learner steps that are made while one request is answered. The estimates are
-    running means of three measured values: the learner steps that the result of a request allows, the duration of a request, and the
-    duration of a learner step.
+    Every episode allows some learner steps. `wants` asks for more episodes while
 
-    Before the first learner step, `wants` always asks for more. If no ratio is set, episodes do not limit the learner steps, so `wants`
-    also asks for more (§F.4).
+        due + worth · unanswered < AHEAD + latency / step
+
+    `due` is the number of learner steps that the episodes received so far still allow, and `unanswered` is the number of requests without a
+    result. The other values are measured, as running means: `worth` is the number of learner steps that the result of a request allows,
+    `latency` and `step` are the durations of a request and of a learner step.
+
+    Before the first learner step, `wants` always asks for more. It also does if no ratio is set (§F.4), because `due` is then at most 1.
     """
 
     def __init__(self) -> None:

@@ -71,7 +71,7 @@ def _entries(run: Path, kind: str, *fields: str) -> list[dict[str, Any]]:
 
 
 class _Curve(NamedTuple):
-    """A curve of the picture: one run, or several seeds of it."""
+    """A curve of the picture: one run, or the runs of several seeds."""
 
     label: str
     task: str

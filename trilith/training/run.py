@@ -43,9 +43,9 @@ CORRECTIONS = 8
 def train(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
     """Trains an agent and returns the last evaluation. Raises ValueError or OSError if the run cannot start or resume.
 
-    Ctrl-C (or SIGTERM) saves the run and then raises KeyboardInterrupt. If the folder already holds this run, it is resumed; its limits and
-    the number of actors may then differ. Several seeds are trained one after another, each in its own folder, and the evaluation of the
-    last seed is returned.
+    Ctrl-C (or SIGTERM) saves the run and then raises KeyboardInterrupt. If the folder already holds this run, it is resumed; only the
+    fields in `training.config.FREE` may then differ. Several seeds are trained one after another, each in its own folder, and the
+    evaluation of the last seed is returned.
     """
     several = [
         replace(config, seed=seed, seeds=1, out=seed_folder(config.out, seed)) for seed in range(config.seed, config.seed + config.seeds)
@@ -132,7 +132,8 @@ class Run:
     # ---- the loop
 
     def go(self, screen: bool = True) -> dict[str, Any]:
-        """Trains until a limit is reached (time or steps), or until Ctrl-C. Then saves the run, and returns the last evaluation."""
+        """Trains until a limit is reached (time or steps), then validates the final weights; or until Ctrl-C. Saves the run, and returns
+        the last evaluation. Raises ValueError if a file cannot be written."""
         config = self.config
         with ExitStack() as opened:
             # This comes before signals are handled, so that Ctrl-C also ends the wait for a cluster or for wandb.

@@ -20,7 +20,7 @@ class DQNConfig:
     """All settings of Q-learning. The defaults equal the recipe `objects`, except that the number of steps left is not an input."""
 
     net: NetConfig = field(default_factory=NetConfig)
-    """The Q-network."""
+    """Options of the Q-network."""
     actions: Annotated[str, arg(prefix_name=False)] = "relative"
     """Action space: relative (an edge and an offset along x), relative_xy (along x and y), or absolute (a cell of a grid)."""
     offsets: int = 15
@@ -32,8 +32,9 @@ class DQNConfig:
     """Which actions are allowed in acting, in exploring and in the bootstrap maximum. none: all actions (an invalid choice ends the
     episode). edges: actions that place an available block at an object. legal: as edges, but the placed block must also overlap nothing."""
     stop: bool = True
-    """Whether to end the episode if every action has a negative value. State values are then at least 0. The mask none does not need this
-    option, because the agent can end an episode by an invalid edge."""
+    """Whether the trained agent ends the episode if every action has a negative value; actors that explore never do so. In targets, state
+    values are then at least 0 (with the network objects always). The mask none needs no such option, because an invalid edge ends the
+    episode."""
     learning_rate: float = 5e-4
     """Learning rate of Adam."""
     warmup: int = 500
@@ -51,12 +52,13 @@ class DQNConfig:
     double: bool = True
     """Double Q-learning, for networks without state values: the online network selects the action, the target network gives its value."""
     tau: float = 0.005
-    """Rate at which the target network moves towards the online network, per learner step. 0: the target network is a copy of the online
-    network, renewed every `target_period` learner steps."""
+    """Rate at which the target network moves towards the online network, per learner step; higher in the first 1 / tau steps. 0: the target
+    network is a copy of the online network, renewed every `target_period` learner steps."""
     target_period: int = 1000
     """Learner steps between copies to the target network, if `tau` is 0."""
     act_with_target: bool = True
-    """Whether actors and saved weights use the target network (an average over recent learner steps) instead of the online network."""
+    """Whether actors and saved weights use the target network (an average over recent learner steps) instead of the online network. No
+    effect if `tau` is 0."""
     huber_delta: float = 10.0
     """Delta of the Huber loss: errors above delta count linearly. A small delta makes values optimistic, because risks appear only as rare
     large errors."""
@@ -65,14 +67,14 @@ class DQNConfig:
     mirror: bool = True
     """Whether half of the transitions are replayed with left and right swapped; the rules are symmetric."""
     epsilon: float = 0.3
-    """Exploration: at step n an action is random with probability ε / max(L - n, 1). L is a running mean of the episode length at the same
-    level. The paper prints min instead of max, but its stated purpose, less exploration early in an episode, needs max."""
+    """Exploration: at step n (from 0) an action is random with probability ε / max(L - n, 1). L is a running mean of the episode length at
+    the same level. The paper prints min instead of max, but its stated purpose, less exploration early in an episode, needs max."""
     replay_mb: float = 600.0
-    """Size of the replay in megabytes."""
+    """Maximum size of the replay in megabytes. Corrections have a replay of their own, of the same size."""
     counterfactual_actions: int = 8
-    """Number of counterfactual actions that an actor without search simulates beside the chosen action. Half are drawn from the 16 actions
-    with the highest values, the others from all actions that the mask allows. The learner trains on counterfactual actions as on the chosen
-    action. A network without state values trains only on those counterfactual actions that end the episode."""
+    """Maximum number of counterfactual actions that an actor without search simulates beside the chosen action. Half are drawn from the 16
+    actions with the highest values, the others from all actions that the mask allows. The learner trains on counterfactual actions too; a
+    network without state values only on those that end the episode."""
     counterfactual_targets: int = 3
     """Network objects: number of counterfactual actions per state that get a target r + γ V(s') for their value. They are drawn anew at
     every learner step. Actions that end the episode always get a target. For all others, only the predictions of reward and end are
@@ -95,13 +97,13 @@ class DQNConfig:
     margin_weight: float = 1.0
     """Weight of the margin loss, relative to the errors of values."""
     search: SearchConfig = field(default_factory=SearchConfig)
-    """Search of the actors during training; budget 0: no search. The trained agent can search with other settings."""
+    """Options of the search of actors during training; budget 0: no search. The trained agent can search with other settings."""
     model: OnlineConfig = field(default_factory=OnlineConfig)
-    """The transition model that is learned in the same run, if --world is online."""
+    """Options of the transition model that is learned in the same run, if --world is online."""
     learning_starts: int = 6000
-    """Number of steps before learning starts, at most as many as the replay holds. Until then actors make random placements that overlap
-    nothing. About once per episode they choose instead from all actions that the mask allows. If a placement would touch an obstacle, a
-    counterfactual action replaces it, so that episodes get longer and earn some reward."""
+    """Number of actor steps before learning starts, at most as many as the replay holds. Until then actors make random placements that
+    overlap nothing; at step n, with probability 1 / max(L - n, 1) (see `epsilon`), they draw from all actions that the mask allows. If a
+    placement would touch an obstacle, a counterfactual action replaces it, so that episodes get longer."""
 
     def check(self) -> None:
         """Raises ValueError if options contradict each other. The message names the options and the alternatives."""

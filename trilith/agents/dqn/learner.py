@@ -135,12 +135,11 @@ RETURNS: list[tuple[str, str]] = [("earned", "f4"), ("ended", "?")]
 """Columns that the learner adds to the record of a step: the discounted return from this step to the end of the episode, and whether this
 step ended the episode."""
 FIRST_LENGTH = float(SLOTS)
-"""Expected episode length before any episode was played: one step for each slot."""
+"""Initial value of the mean episode length: one step for each slot. Episodes of the warm-up do not change it."""
 LENGTH_RATE = 0.02
 """Weight of a new episode in the running mean of episode lengths."""
 WARM_UP_EPSILON = 1.0
-"""The exploration rate before learning starts. With it, about one action per episode is drawn from all actions that the mask allows. The
-other actions are random placements that overlap nothing."""
+"""`Exploration.epsilon` before learning starts, see `Exploration.warm_up`."""
 
 
 class DQNLearner(TargetLearner[QNet]):
@@ -350,7 +349,8 @@ class DQNLearner(TargetLearner[QNet]):
     @torch.no_grad()
     def _state_values(self, records: Records) -> Tensor:
         """The values (k,) of the states `records` (k,), to be used in targets. They are outputs of the target network's head for state
-        values, if the network has this head. Otherwise the value of a state is the value of its best action, or 0 if there is no action."""
+        values, if the network has this head. Otherwise the value of a state is the value of its best action, or 0 if there is no action.
+        Negative values become 0 if the network has the head, or with `stop`."""
         if self.net.values_states:
             return self.target.v(self.schema.scenes.unpack(records, device=self.device)).clamp(min=0)
         batch = self.schema.unpack(records, device=self.device)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 def make_schema(config: DQNConfig, task: str, beyond: bool = True) -> ReplaySchema:
     """Returns the format in which states of a task are stored. With `beyond`, the format also fits the scenes of generalisation levels,
-    which can be larger. A replay does not need this.
+    which can be larger. Learners pass False.
 
     Raises ValueError if the action space of the config is unknown, or if the mask does not fit the action space.
     """
@@ -98,8 +98,8 @@ class Exploration(NamedTuple):
     """The exploration settings of actors."""
 
     epsilon: float
-    """ε, about the number of random actions per episode. At step n an action is random with probability ε / max(L - n, 1), where L is the
-    entry of `lengths` for the level of the episode."""
+    """ε. At step n (from 0) an action is random with probability ε / max(L - n, 1), where L is the entry of `lengths` for the level of the
+    episode."""
     lengths: tuple[float, ...]
     """For each level of the curriculum, the typical number of steps of an episode."""
     warm_up: bool = False
@@ -179,8 +179,8 @@ class DQNPolicy:
 
     @property
     def searching_agent(self) -> Agent:
-        """The agent that takes the best action of a search. The same as `agent` in two cases: without a search budget, and if actors search
-        in a model that is learned in the same run."""
+        """The agent that takes the best action of a search. It equals `agent` if there is no search budget, or if actors search in a model
+        that is learned in the same run."""
         searches = self.config.search.budget and self.model is None
         return SearchAgent(self.agent, self.config.search, self._searcher.world) if searches else self.agent
 
@@ -325,7 +325,7 @@ class DQNPolicy:
 
     def _by_search(self, states: Sequence[State], random: Bools, rngs: Sequence[np.random.Generator]) -> list[int | None]:
         """Chooses an action in each state. Where `random` is True, the action is drawn uniformly at random. Elsewhere it is chosen by
-        search with the values of the network. Returns the indices of the actions; None for a state without any."""
+        search with the values of the network. Returns the indices of the actions; None for a state without actions."""
         searcher, indices = self._searcher, list[int | None]()
         for root, explore, rng in zip(searcher.search(states, rngs), random, rngs, strict=True):
             chosen = int(rng.integers(len(root.values))) if explore and len(root.values) else searcher.algorithm.decide(root, rng)
@@ -357,7 +357,7 @@ class DQNAgent:
         """Lists the actions of each state that the mask allows, with their values. With the mask `none`, every block is listed. With any
         other mask, available blocks of equal width are listed as one block, with the highest of their values.
 
-        If the agent can stop, stopping is an additional action, with the value 0 and an edge of its own.
+        If the agent `stops`, stopping is an additional action of a state with actions. It has the value 0 and an edge of its own.
         """
         found = []
         for state, (index, values) in zip(states, self.net.listed(observe(self.schema, states)), strict=True):

@@ -22,10 +22,10 @@ class ModelConfig:
     steps: int = 10_000
     """Learner steps."""
     learning_rate: float = 1e-3
-    """Maximum learning rate of Adam. The rate rises over the first 200 steps, then falls along a cosine to a tenth at the last step."""
+    """Maximum learning rate of Adam. The rate rises over the first 200 steps, and falls along a cosine to a tenth at the last step."""
     noise: float = 0.0
-    """Standard deviation in metres of the noise added to the positions of blocks before a prediction. The noise reduces drift over several
-    steps."""
+    """Standard deviation in metres of the noise added to the positions of blocks before the first prediction. The noise reduces drift over
+    several steps."""
 
     def __post_init__(self) -> None:
         check_least(self, batch=1, steps=1)

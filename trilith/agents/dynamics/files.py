@@ -54,8 +54,8 @@ def save_model(folder: Path, net: DynamicsConfig, tasks: list[str], weights: Map
 
 
 def read_model(folder: Path) -> tuple[DynamicsConfig, dict[str, NDArray[Any]], ModelCard]:
-    """Reads a model from a folder: the config of its network, its weights and its card. Raises ValueError if these are damaged or do not
-    belong together."""
+    """Reads a model from a folder: the config of its network, its weights and its card. Raises ValueError if a file is missing, damaged or
+    of another version, or if the two do not belong together."""
     where = folder / "model.json"
     data = read_json(where)
     for name, known in (("format", MODEL_FORMAT), ("predicts", PREDICTS), ("physics", PHYSICS)):

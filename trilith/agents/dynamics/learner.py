@@ -64,8 +64,8 @@ def onward(table: Transitions, at: Ints, predicted: Predicted, placed: Placed, s
     """Continues B predicted scenes by one step: adds the next block of the same episode to each. `at` (B,) are the rows of the table whose
     results were predicted, and `placed` has their scenes before anything moves.
 
-    Returns three things. The first is a mask (B,) of the scenes that have a next placement in the table. The others concern these C scenes:
-    the scenes with the new block, and the poses (C, R, 3) of their objects. Gradients flow through these poses to the predictions.
+    Returns three values: a mask (B,) of the C scenes that have a next placement in the table, these C scenes with the new block, and the
+    poses (C, R, 3) of their objects. Gradients flow through these poses to the predictions.
 
     New blocks have their poses from the table. `sign` (B, 3), if given, is 1 or -1 for x, y and angle in each scene. The poses of new
     blocks are multiplied by it, because the scenes may be mirrored.
@@ -89,7 +89,7 @@ def onward(table: Transitions, at: Ints, predicted: Predicted, placed: Placed, s
 
 def draw(table: Transitions, rng: np.random.Generator, size: int) -> tuple[Ints, Array]:
     """Draws placements of the table to learn from. Returns their indices (size,) and importance weights (size,). Half of the placements are
-    drawn from those after which some object had moved, which are few. A weight is inversely proportional to the probability of drawing its
+    drawn from `Transitions.eventful`, unless it is empty. A weight is inversely proportional to the probability of drawing its
     placement."""
     share, count = (0.5, len(table.eventful)) if len(table.eventful) else (0.0, 1)
     preferred = rng.random(size) < share

@@ -60,8 +60,8 @@ class OnlineModel:
         return self.learner.steps >= self.config.first_steps
 
     def add(self, episode: Episode) -> None:
-        """Adds an episode to the replay. Some episodes (one in `MEASURED_EPISODES`) are predicted before they are added, to measure
-        errors."""
+        """Adds an episode, which must have a `trajectory`, to the replay. After the first learner step, one episode in `MEASURED_EPISODES`
+        is predicted before it is added, to measure errors."""
         assert episode.trajectory is not None
         happened = simulated(episode.trajectory)
         if not happened:

@@ -56,7 +56,7 @@ def transition_dtype(objects: int) -> np.dtype[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Transitions:
-    """A table of T simulated placements, stored as a ring buffer of whole episodes (see `Replay`)."""
+    """A table of T simulated placements, with those of an episode in order. It can be a ring (see `Replay`)."""
 
     rows: NDArray[Any]
     """(T,): a row for each of T placements. It has the columns of `transition_dtype` and two more: `reward` (f4), and `left` (u1), the

@@ -41,10 +41,12 @@ class Outcome(NamedTuple):
 class ModelWorld:
     """A transition model in which a network predicts the result of every placement that needs physics.
 
-    The next state is the predicted state at rest, given that no obstacle is touched. The reward of reaching this state is computed by the
-    rules of the task. The expected reward is this reward times the probability that no obstacle is touched. With `zero_on_hit`, touching an
-    obstacle also costs all rewards earned so far. The expected reward is then lower by the sum of these rewards times the probability that
-    an obstacle is touched.
+    The next state is the predicted state at rest, given that no obstacle is touched. The rules of the task give the reward r for this
+    state. The network predicts the probability p that an obstacle is touched. R is the sum of the rewards earned so far. The expected
+    reward is
+
+        (1 - p) r          without `zero_on_hit`
+        (1 - p) r - p R    with `zero_on_hit`, because a hit then costs all rewards earned so far
     """
 
     def __init__(self, net: Dynamics, zero_on_hit: bool = False) -> None:
@@ -53,7 +55,7 @@ class ModelWorld:
     @staticmethod
     def read(folder: Path, zero_on_hit: bool = False) -> ModelWorld:
         """Reads a learned model from a folder. With `zero_on_hit`, touching an obstacle costs all rewards earned so far. Raises ValueError
-        if the model is damaged."""
+        if the model cannot be used."""
         config, weights, _ = read_model(folder)
         world = ModelWorld(make_dynamics(config), zero_on_hit)
         with prefix_errors(f"cannot use the model {folder}: "):

@@ -17,7 +17,7 @@ class RS0Config:
     """All settings of RS0. Defaults are the paper's values if the paper gives them. Fields marked "Ours" are our choice."""
 
     net: EncoderConfig = field(default_factory=EncoderConfig)
-    """The network: its input, and its size."""
+    """Options of the network: its input, and its size."""
     actions: Annotated[Literal["relative", "absolute"], arg(prefix_name=False)] = "relative"
     """Continuous action space: relative (X, x, y, Δx, s) or absolute (X, x, y, s)."""
     discount: float = 0.98
@@ -49,7 +49,7 @@ class RS0Config:
     max_grad_norm: float = 10.0
     """Ours: maximum norm of gradients, which are clipped to it; 0: no clipping."""
     tau: float = 0.005
-    """Ours: rate at which the target network moves towards the online network, per learner step."""
+    """Ours: rate at which the target network moves towards the online network, per learner step; higher in the first 1 / tau steps."""
     samples: int = 1
     """Ours: number of actions drawn from the policy in each state, to estimate the state's value and to improve the policy. A policy with
     several Gaussians needs two or more, because their weights learn by comparing these actions."""

@@ -1,4 +1,5 @@
-"""The learner of RS0. The critic learns by Retrace. The policy learns from the critic's gradient (SVG(0)) and by an imitation loss."""
+"""The learner of RS0. The critic learns by Retrace. The policy learns from the critic's gradient (SVG(0)) and, if `imitate` is above 0, by
+imitation."""
 
 from __future__ import annotations
 
@@ -161,13 +162,13 @@ class RS0Learner(TargetLearner[ActorCritic]):
             return Targets(worth, values, trace[:, :-1])
 
     def policy_loss(self, seen: Any, policy: Mixture, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """Returns the policy loss, which uses the critic's gradient (SVG(0)), and the entropy of the policy. `policy` is the policy in a
-        batch of states, and `seen` the features of these states.
+        """Returns the policy loss and the entropy of the policy. The loss is the sum of the SVG(0) loss, the entropy bonus and the penalty
+        on means. `policy` is the policy in a batch of states, and `seen` the features of these states.
 
-        The loss uses only the critic's gradient with respect to the drawn actions. No gradient reaches the critic's weights or the
-        features; otherwise these would learn to raise the predicted values. The choice of a component of the mixture is not differentiable,
-        so the weights of components learn by the score function. Its baseline is the mean value of the other actions drawn in the state, so
-        two or more samples are needed.
+        The SVG(0) loss uses the critic's gradient with respect to the drawn actions. Through the critic, no gradient reaches its weights or
+        the features; otherwise these would learn to raise the predicted values. The choice of a component of the mixture is not
+        differentiable, so the weights of components learn by the score function. Its baseline is the mean value of the other actions drawn
+        in the state, so two or more samples are needed.
         """
         config = self.config
         component, drawn = policy.draw(*self._chances(rng, len(policy.mean)))
