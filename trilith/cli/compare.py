@@ -34,7 +34,7 @@ class Compare(SceneOptions):
     shown: int = 5
     """Number of scenes to draw: those in which the two agents differ most. 0 draws none."""
     out: Path = Path("compare.png")
-    """File for the picture."""
+    """PNG file for the picture."""
 
     def run(self) -> None:
         """Evaluates the agents if results are missing, prints the comparison, and draws the scenes in which the agents differ most. If an

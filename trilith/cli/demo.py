@@ -30,8 +30,8 @@ class Demo:
     """
 
     agents: tuple[str, ...] | None = None
-    """Agents by name, or folders of training runs. In each task, the last agent that can build in it is filmed. None: legal,
-    scripted, planner and objects."""
+    """Agents by name, or folders of training runs. In each task, the last agent that can build in it is filmed; agents with search come
+    last. None: legal, scripted, planner and objects."""
     budget: int = 10
     """Simulations per decision. Trained agents are shown without search and with search; if the budget is 0, only without search."""
     world: str = "simulator"
@@ -136,14 +136,14 @@ class Demo:
 
     def _seconds(self, label: str, first: State) -> float:
         """Estimates the seconds that an agent needs for its scenes on one core, for the progress bar. `first` is the initial state in one
-        of the scenes. The time of a search also depends on the budget and the step limit."""
+        of the scenes."""
         if label.endswith(" + search"):
             return 1e-3 * self.budget * first.max_steps * self.scenes
         return (0.3 if label == "planner" else 0.03) * self.scenes
 
 
 class _Watched:
-    """An agent that calls the function `acted` after each call of `act`."""
+    """Wraps `agent`, and calls the function `acted` after each call of `act`."""
 
     def __init__(self, agent: Agent, acted: Callable[[], None]) -> None:
         self._agent, self._acted = agent, acted

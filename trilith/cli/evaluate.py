@@ -61,14 +61,15 @@ class Evaluate(SceneOptions):
     seed: int = 0
     """Seed of the agent's own randomness."""
     budget: str = "0"
-    """Simulations per decision, for a trained agent with action values, or for the agent legal (a search without a network). Several
+    """Simulations per decision, for a trained agent with action values, or for legal or random (a search without a network). Several
     budgets, such as 0,10,50, are evaluated one after another."""
     sample: bool = False
-    """Sample from the policy of an agent with continuous actions, instead of taking its mean."""
+    """Sample from the policy of an agent with continuous actions, instead of taking its best action."""
     worst: int = 10
     """Number of worst episodes to show and to keep in the result: those furthest below the highest possible reward."""
     out: Path | None = None
-    """Result file. By default it is in the folder results, and its name has the agent, the scenes and the search."""
+    """Result file. By default it is in the folder results, and its name has the agent, the scenes and the search. Only
+    for one budget and one run, as --record."""
     record: Path | None = None
     """Folder for a recording of every episode, to film or to open in the page."""
     ledger: Path | None = None
@@ -103,8 +104,8 @@ class Evaluate(SceneOptions):
             show(_seeds_table(self.agent, same))
 
     def runs(self) -> list[Run]:
-        """Returns the evaluations to run, ordered by budget, then by seed. Each has a result file of its own. Raises ValueError if one of
-        them cannot be run."""
+        """Returns the evaluations to run: for each budget, in the given order, all seeds. Each has a result file of its own. Raises
+        ValueError if one of them cannot be run."""
         from trilith.evaluation.runner import Evaluation, Run
         from trilith.evaluation.scene_sets import has_checksum
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from trilith.utils.console import show, table_of
 
 SCENES = 1000
-"""Number of test scenes over which the highest possible reward is averaged. Most agents are evaluated on the same number of scenes."""
+"""Number of test scenes over which the highest possible reward is averaged."""
 
 
 @dataclass

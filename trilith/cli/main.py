@@ -1,4 +1,4 @@
-"""The command line: parses the arguments and runs one of the `COMMANDS`. Their options come from the fields of config dataclasses."""
+"""The command line: parses the arguments and runs one of the `COMMANDS`. The fields of a command's class are its options."""
 
 from __future__ import annotations
 

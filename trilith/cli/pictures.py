@@ -34,19 +34,19 @@ class Draw:
     seed: int = 0
     """The same seed gives the same scene."""
     out: Path = Path("scene.png")
-    """File for the picture."""
+    """PNG file for the picture."""
     pixels: int = 640
     """Width and height of the picture."""
     agent: str | None = None
     """Show the placements that this agent's search tried most, with their values and visits. The picture is then 880 pixels wide. If the
-    agent sees segmented images, also show the image of each object, with the highest value of a placement at this object."""
+    agent sees segmented images, also show the image of each object, with the highest value of a placement at it or of it."""
     budget: int = 100
     """Simulations of the search."""
     search: SearchOptions = field(default_factory=SearchOptions)
     steps: int = 0
-    """Placements that the agent makes before the picture."""
+    """With --agent: number of placements that it makes before the picture."""
     shown: int = 12
-    """Number of placements to show: those tried most. Of placements that are close together, only the first is shown."""
+    """Number of placements to show: those tried most. Of placements that are close together, only the most tried is shown."""
 
     def run(self) -> None:
         """Writes the picture."""

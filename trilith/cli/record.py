@@ -44,7 +44,7 @@ class RecordEpisodes:
     zero_on_hit: bool = False
     """The return of an episode is 0 if a block touches an obstacle, as in the paper."""
     budget: int = 0
-    """Simulations per decision, for agents with action values."""
+    """Simulations per decision. Above 0, all agents must have action values."""
     search: SearchOptions = field(default_factory=SearchOptions)
     workers: int = 2
     """Number of processes. The recording does not depend on it."""

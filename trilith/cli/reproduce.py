@@ -40,7 +40,7 @@ class Reproduce:
     scale: Literal["smoke", "laptop", "paper"] = "laptop"
     """smoke: seconds for each run, to see that everything works. laptop: 20 minutes of one core for each run. paper: as in the paper."""
     tasks: tuple[str, ...] = ()
-    """Only re-run these tasks. Without a name, all tasks of the figures."""
+    """Only re-run these tasks. Without a name: all tasks of the figures (smoke: one task of each)."""
     seeds: int | None = None
     """Number of seeds for each agent. None: 1 (smoke), 3 (laptop) or 10 (paper)."""
     workers: int | None = None
@@ -50,7 +50,7 @@ class Reproduce:
     the recipe has (paper)."""
     cluster: str | None = None
     """Run the actors and the evaluations on a Ray cluster: local, auto or an address, as in `trilith train`. The learners stay on this
-    machine."""
+    machine. Needs --actors, 1 or more."""
     folder: Path = Path("runs/paper")
     """Folder for the runs."""
     ledger: Path = Path("ledger")
@@ -60,7 +60,7 @@ class Reproduce:
     first: bool = False
     """Only the parts that the scale laptop runs first, because they matter most: about 31 hours of one core."""
     plan: bool = False
-    """Only show the runs that are needed, and their cost."""
+    """Only show the commands that are still to run, and their cost."""
     report: bool = False
     """Draw all figures from the ledger, and write the page paper_rerun.md."""
     out: Path = Path("docs")
@@ -69,8 +69,8 @@ class Reproduce:
     """Write films of ten episodes of the best agents in the ledger (Table G.1) into this folder."""
 
     def run(self) -> None:
-        """Lists the figures, shows the plan, writes the report, or runs the plan. The options --list, --plan and --report select one of the
-        first three."""
+        """Runs the plan. With --list, --plan, --report or --films, lists the figures, shows the plan, writes the report, or writes films
+        instead."""
         from trilith.paper.figures import figures_named
         from trilith.paper.scales import SCALES
         from trilith.world.tasks import TASKS

@@ -53,7 +53,7 @@ class Plot:
     runs: Positional[tuple[Path, ...]]
     """Folders of runs. A folder with several seeds of a run is drawn as one curve."""
     out: Path = Path("curves.png")
-    """File for the picture."""
+    """PNG file for the picture."""
     across: Literal["minutes", "core_minutes", "step", "actor_steps", "simulator_steps"] = "core_minutes"
     """Unit of the horizontal axis."""
 

@@ -1,9 +1,9 @@
 """Records episodes of agents, with all their states, as arrays in a folder. Transition models can be trained on them.
 
-A recording depends only on the agents, the scenes and the seed. Every episode has its own random generator, and every file holds a fixed
-number of episodes, so the number of worker processes changes nothing. A file appears whole or not at all. A recording that was stopped or
-killed resumes with the missing files. `world/trajectory.py` describes the arrays of an episode. To store a single episode as JSON, for
-films and the web page, use `world.episode.Recording`.
+The files depend only on the `Recorder`, the agents' weights and the code. Every episode has its own random generator, and every file
+holds a fixed number of episodes, so the number of worker processes changes nothing. A file appears whole or not at all. After a stop or a
+kill, `record` resumes with the missing files. `world/trajectory.py` describes the arrays of an episode. To store a single episode as JSON,
+for films and the web page, use `world.episode.Recording`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Shard = tuple[dict[str, NDArray[Any]], dict[str, str]]
 
 @dataclass(frozen=True)
 class Recorder:
-    """The definition of a recording. Two equal recorders write the same bytes."""
+    """Settings for recording episodes. Equal settings, weights and code give the same bytes."""
 
     agents: tuple[str, ...]
     """Names of the n agents. They take turns: episode i is played by agent i modulo n."""
@@ -79,7 +79,7 @@ class Recorder:
         return -(-self.episodes // SHARD)
 
     def identity(self) -> dict[str, Any]:
-        """Returns the fields of `dataset.json` except the checksums: all settings that the episodes depend on, and the version of the
+        """Returns the fields of `dataset.json` except the checksums: all values that the episodes depend on, and the version of the
         format."""
         facts: dict[str, Any] = asdict(self) | {"agents": list(self.agents), "search": asdict(self.search) if self.search.budget else None}
         if facts["search"] and (model := world_fingerprint(self.search.world)):
@@ -89,7 +89,8 @@ class Recorder:
         return {"format": FORMAT, **facts, "weights": weights, **code, "physics": PHYSICS, "shards": self.shards}
 
     def play(self, agents: dict[str, Any], number: int) -> list[Trajectory]:
-        """Plays the episodes of file `number`, and returns them in order. `agents` maps names to loaded agents."""
+        """Plays the episodes of file `number`, and returns them in order. `agents` maps each name to its agent, as
+        `_make_work` loads it."""
         done: dict[int, Trajectory] = {}
         indices = range(number * SHARD, min((number + 1) * SHARD, self.episodes))
         for k, name in enumerate(self.agents):
@@ -105,11 +106,11 @@ class Recorder:
 
 
 def record(recorder: Recorder, out: Path, workers: int) -> Iterator[Shard]:
-    """Records episodes into the folder `out`, in `workers` processes. Yields the content of every file: first of the files that already
-    exist, then of each other file as soon as it is complete.
+    """Records episodes into the folder `out`, in at most `workers` processes. Yields the content of every file: first of the files that
+    already exist, then of each other file as soon as it is saved.
 
-    If `out` holds episodes of the same recording, they are kept. Raises ValueError if `out` holds other files, another recording, or more
-    episodes than asked for.
+    If `out` holds episodes with equal settings, they are kept. Raises ValueError if `out` holds other files, episodes with other settings,
+    or more episodes than asked for.
     """
     make_folder(out)
     with folder_lock(out):
@@ -130,7 +131,7 @@ def record(recorder: Recorder, out: Path, workers: int) -> Iterator[Shard]:
 
 def _take(recorder: Recorder, out: Path) -> dict[str, Any]:
     """Writes `dataset.json` into the folder `out`, and returns its content. The checksums of files that already exist are kept. Raises
-    ValueError if the folder holds other files, other episodes, or more episodes than asked for."""
+    ValueError if the folder holds other files, episodes with other settings, or more episodes than asked for."""
     path, facts = out / DATASET, recorder.identity() | {"checksums": [None] * recorder.shards}
     if not path.exists():
         require(
@@ -162,8 +163,8 @@ def _found(recorder: Recorder, out: Path, number: int, checksum: str | None) -> 
 
 
 def _make_work(recorder: Recorder) -> Work:
-    """Returns the function with which a worker records one file. The function takes the number of the file. It returns this number and the
-    content of the file."""
+    """Returns the function with which a worker records one file. The function takes the number of the file, and returns (number, arrays,
+    texts)."""
     agents = {name: load(name, recorder.search, recorder.zero_on_hit) for name in recorder.agents}
     return lambda number, _: (number, *to_arrays(recorder.play(agents, number)))
 

@@ -19,7 +19,7 @@ from trilith.render.pictures import contact_sheet, picture, save_png, without_sk
 from trilith.world.episode import Recording, State
 
 SAME = 1e-9
-"""Two rewards that differ by at most this much count as equal."""
+"""Maximum difference between rewards that count as equal."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ def compare(first: Sequence[float], second: Sequence[float], shown: int = 5) -> 
 
 
 def ends(run: Run, indices: Sequence[int]) -> list[State]:
-    """Returns the final states of an agent's episodes in the scenes `indices`, in this order. `run` is the agent's evaluation. It does not
-    have the episodes in memory if its result was read from a file. Groups with such episodes are played again."""
+    """Returns the final states of the episodes of `run` in the scenes `indices`, in this order. If the result of `run` was read from a
+    file, its episodes are not in memory, and their groups are played again."""
     evaluation = run.evaluation
     found = {each["index"]: each for each in run.episodes()}
     agent: Agent | None = None
@@ -75,7 +75,7 @@ def ends(run: Run, indices: Sequence[int]) -> list[State]:
 
 def draw_differences(labels: Sequence[str], runs: Sequence[Run], indices: Sequence[int], path: Path) -> None:
     """Writes a PNG with one row for each scene of `indices`: the final scenes of both agents, the first agent on the left. `labels` and
-    `runs` have the name and the evaluation of each agent."""
+    `runs` have one entry for each agent: its name, and its evaluation."""
     pictures, captions = [], []
     for index, *pair in zip(indices, *(ends(run, indices) for run in runs), strict=True):
         for label, end in zip(labels, pair, strict=True):

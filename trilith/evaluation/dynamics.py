@@ -61,7 +61,7 @@ def tried_first(agent: Valuer, states: Sequence[State], count: int = 8) -> list[
 
 @dataclass(frozen=True)
 class Compared:
-    """The prediction for one placement, compared with the simulator's result."""
+    """The prediction for one placement, compared with the simulator's result `happened`."""
 
     happened: Transition
     depth: int
@@ -89,9 +89,9 @@ class Compared:
 
 
 def compare(world: ModelWorld, all_chains: Sequence[list[Transition]]) -> list[Compared]:
-    """Predicts every placement of every chain, and compares each prediction with the simulator's result. A chain is a list of consecutive
-    placements of one episode. Its first prediction starts from the true state, each later one from the previous prediction. The results are
-    not sorted by chain."""
+    """Predicts every placement of every chain, and compares each prediction with the simulator's result. A chain is a list of at most
+    `DEPTH` consecutive placements of one episode. Its first prediction starts from the true state, each later one from the previous
+    prediction. The results are not sorted by chain."""
     found: list[Compared] = []
     for begin in range(0, len(all_chains), PREDICTED_AT_ONCE):
         group = [(chain, chain[0].state, chain[0].state) for chain in all_chains[begin : begin + PREDICTED_AT_ONCE]]
@@ -157,24 +157,24 @@ def overlapping(scene: Scene) -> bool:
 
 
 def figures(compared: Sequence[Compared]) -> dict[str, Any]:
-    """Maps names to mean errors over comparisons of one depth. Names without data are missing.
+    """Maps names to mean errors over comparisons (one or more) of one depth. Names without data are missing.
 
     placements      number of comparisons
     hit             fraction of the placements after which a block touched an obstacle
     brier           Brier score of the predicted probabilities that the episode ended
     brier_constant  Brier score of the best constant prediction
     reliability     calibration of the same probabilities, see `reliability`
-    reward_learned  mean squared error of `Compared.learned`, divided by the variance of the reward
-    reward_scored   the same for `Compared.scored`
-    eventful        number of affected blocks; of these, `new` were just placed, and `old` were there before
-    pose            mean of `Compared.off` in metres; pose_new and pose_old: the same for new and for old blocks
-    pose_base       mean of `Compared.base_off` in metres; pose_base_new and pose_base_old: the same for new and for old blocks
+    reward_learned  mean squared error of `Compared.learned`, divided by the variance of the reward; 0 if this variance is 0
+    reward_scored   as reward_learned, for `Compared.scored`
+    eventful        number of affected blocks; new: those just placed; old: those placed before
+    pose            mean of `Compared.off` in metres; pose_new, pose_old: means over new and over old blocks
+    pose_base       mean of `Compared.base_off` in metres; pose_base_new, pose_base_old: means over new and over old blocks
     contacts        mean number of wrong contacts
     overlaps        fraction of the predicted scenes with a visible overlap
-    overlaps_true   fraction of the true scenes with an overlap as large
+    overlaps_true   fraction of the true scenes with a visible overlap
 
     Placements that certainly end the episode, because of the step limit or because no block is left, do not count for brier, brier_constant
-    and reliability. Placements after which an obstacle was touched do not count from eventful on.
+    and reliability. Placements after which an obstacle was touched do not count for eventful and the names below it.
     """
     settled = [each for each in compared if each.happened.after.ended != "obstacle_hit"]
     open_ = [each for each in compared if not is_last(each.happened.state)]
@@ -213,8 +213,8 @@ def reliability(said: Floats, truth: Floats) -> list[tuple[float, float, int]]:
 
 def nudge_error(all_chains: Sequence[list[Transition]], most: int = 1000) -> float | None:
     """Estimates the error in metres that no prediction can avoid. `all_chains` has lists of consecutive placements. The first placement of
-    each list is simulated again, shifted by 1 mm. The result is the mean distance by which blocks then come to rest elsewhere (see
-    `nudged`). Stops after about `most` blocks. None if no block is measured."""
+    each list is simulated again, shifted by 1 mm. The result is the mean of the distances that `nudged` returns. Stops after about `most`
+    blocks. None if no block is measured."""
     off: list[float] = []
     for chain in all_chains:
         first = chain[0]

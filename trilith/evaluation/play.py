@@ -18,8 +18,8 @@ def play(
     agent: Agent, states: Sequence[State], rngs: Sequence[np.random.Generator], zero_on_hit: bool = False
 ) -> list[tuple[Recording, State]]:
     """Plays one episode from each state to its end, all in one batch. Returns a recording and the final state of each episode. `rngs` has
-    the random generator of each episode. Raises ValueError if there are more or fewer generators than states, or if an argument is not of
-    its type."""
+    the random generator of each episode. A shipped agent needs states of one task. Raises ValueError if there are more or fewer generators
+    than states, or if an argument is not of its type."""
     _check_all("states", states, State, "trilith.State, as trilith.start gives")
     _check_all("rngs", rngs, np.random.Generator, "numpy.random.Generator")
     require(len(rngs) == len(states), f"{len(rngs)} generators for {len(states)} states: there must be one for each")
@@ -36,8 +36,8 @@ def trajectories(
     name: str = "",
 ) -> list[Trajectory]:
     """Plays one episode from each state to its end, all in one batch. Returns the episodes with all their states. `rngs` has the random
-    generator of each episode. Each placement is replaced by a random legal one with probability `epsilon`. `name` is the agent's name in
-    the result."""
+    generator of each episode. Each placement is replaced by a random legal one with probability `epsilon`. `name` is stored as
+    `Trajectory.agent`."""
     chance = LegalAgent()
     now = [[state] for state in states]
     placements: list[list[Placement | None]] = [[] for _ in states]

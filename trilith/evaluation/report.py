@@ -44,9 +44,9 @@ def load_results(folder: Path) -> list[Result]:
     """Reads all results in a folder, and sorts them by agent. Leaves out results of a task that cannot be imported. Raises ValueError if
     nothing is left, if a result is damaged, or if the results are from different versions of the scenes.
 
-    Three fields of each result change. A new field "plain" has the agent's short name, with a mark if the result is from other physics or
-    was measured with `zero_on_hit`. "agent" becomes this name, followed by the options of the search if there was one. "seed" becomes the
-    pair (seed of the training, seed of the evaluation).
+    Each result gets a new field "plain": the agent's short name without seed, with a mark if the result is from other physics or was
+    measured with `zero_on_hit`. "agent" becomes the value of "plain", followed by the options of the search if there was one. "seed"
+    becomes the pair (seed of the training, seed of the evaluation).
     """
     require(folder.is_dir(), f"{folder} is not a folder with results of trilith evaluate")
     paths = sorted(folder.glob("[!.]*.json"))  # files whose names begin with a dot are still being written
@@ -124,7 +124,7 @@ def _cells(results: list[Result]) -> dict[tuple[str, str, str], list[Result]]:
 
 
 def _tested(results: list[Result]) -> list[Result]:
-    """Leaves out the results on validation scenes."""
+    """The results on test scenes."""
     return [result for result in results if result["split"] == "test"]
 
 

@@ -1,7 +1,7 @@
 """Evaluates an agent on frozen scenes, and writes the result to one file.
 
-The result depends only on the agent, the scenes and the seed. Each episode has its own random generator, and episodes run side by
-side in fixed groups, so the number of worker processes changes nothing. Finished groups are kept in a journal beside the result. An
+The result depends only on the `Evaluation`, the agent's weights and the code. Each episode has its own random generator, and episodes run
+side by side in fixed groups, so the number of worker processes changes nothing. Finished groups are kept in a journal beside the result. An
 evaluation that was stopped or killed resumes from the journal. The result contains no times, so equal evaluations give equal files.
 """
 
@@ -64,9 +64,10 @@ outputs."""
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The definition of an evaluation. Two runs of equal evaluations give equal files."""
+    """Settings of an evaluation: an agent plays the first `scenes` scenes of a set. Equal settings, weights and code give equal files."""
 
     agent: str
+    """A name that `registry.load` accepts."""
     task: str
     level: Level = "hardest"
     split: Split = "test"
@@ -75,7 +76,7 @@ class Evaluation:
     """Seed of the agent's own randomness."""
     zero_on_hit: bool = False
     search: SearchConfig = field(default_factory=SearchConfig)
-    """Options of the agent's search, if the budget is not 0."""
+    """Options of the search; a budget of 0 means no search."""
     sample: bool = False
     """Whether the agent samples from its policy instead of taking the best action."""
     worst: int = 10
@@ -95,7 +96,7 @@ class Evaluation:
             object.__setattr__(self, "level", get_task(self.task).check_level(self.level))
 
     def identity(self) -> dict[str, Any]:
-        """Returns, by name, all values on which the episodes depend. A result with the same values is a result of this evaluation."""
+        """Returns a dictionary of all values on which the episodes depend. A result with equal values is a result of this evaluation."""
         facts = {name: value for name, value in asdict(self).items() if name not in ("worst", "search") and (name != "sample" or value)}
         search = asdict(self.search) if self.search.budget else None
         if search is not None and (model := world_fingerprint(self.search.world)):
@@ -107,7 +108,7 @@ class Evaluation:
 
     @property
     def builder(self) -> str:
-        """The agent's name in films, with " + search" if it searches. A longer name is cut to its last `BUILDER` characters."""
+        """The agent's name in films, with " + search" if it searches. Only the last `BUILDER` characters are kept."""
         return f"{self.agent}{' + search' if self.search.budget else ''}"[-BUILDER:]
 
     def load(self) -> Agent:
@@ -118,13 +119,13 @@ class Evaluation:
         return agent
 
     def groups(self) -> list[list[int]]:
-        """Divides the scenes into groups that are played side by side. Returns the scene indices of each group. Every group has `GROUP`
-        scenes, except that the last one may have fewer."""
+        """Returns the scene indices of each group. The episodes of a group are played side by side. Every group has `GROUP` scenes, except
+        that the last one may have fewer."""
         return [list(range(first, min(first + GROUP, self.scenes))) for first in range(0, self.scenes, GROUP)]
 
 
 def run_group(agent: Agent, evaluation: Evaluation, indices: list[int]) -> list[Played]:
-    """Plays the episodes in the scenes `indices` in one batch. Returns them in this order.
+    """Plays the episodes in the scenes `indices` in one batch. Returns them in this order. `agent` is the result of `evaluation.load`.
 
     The rule `zero_on_hit` does not change the actions of an agent without search. So one episode of such an agent gives its return with and
     without this rule.
@@ -160,7 +161,7 @@ def recording_of(evaluation: Evaluation, episode: Played) -> dict[str, Any]:
 
 def summary(evaluation: Evaluation, episodes: list[Played]) -> dict[str, Any]:
     """Returns the content of a result file: the identity of the evaluation, means over all episodes, means by level, the reward of every
-    episode, and the worst episodes. `schema.Result` describes the fields."""
+    episode, and the worst episodes. `schema.Result` describes most fields. `episodes` must be complete, in the order of the scenes."""
     rewards, best = (np.array([episode[name] for episode in episodes]) for name in ("reward", "best"))
     rules, drawn = get_task(evaluation.task), [episode["level"] for episode in episodes]
     chosen = {level: np.array([each == level for each in drawn]) for level in (*rules.levels, *rules.generalisation) if level in drawn}
@@ -198,16 +199,17 @@ def _mean(episodes: list[Played], name: Literal["kept", "forfeited"]) -> float |
 
 
 class Run:
-    """An evaluation in progress. `run` plays the groups of scenes that are not done yet, and `finish` writes the result."""
+    """An evaluation in progress. Exhaust the generator `run`, which plays the groups of scenes that are not done yet. Then call `finish`,
+    which writes the result."""
 
     def __init__(self, evaluation: Evaluation, out: Path, record: Path | None = None, fresh: bool = False) -> None:
         """Prepares an evaluation whose result is written to the file `out`. No scene is played yet. If an earlier run of the same
         evaluation has finished, its result is read from `out`. If it was stopped, its finished groups are read from the journal. With
-        `fresh`, both are ignored, and `run` removes the earlier result. If `record` names a folder, every episode is also written there.
+        `fresh`, both are ignored, and `run` removes the earlier result. If `record` names a folder, `finish` writes every episode there.
 
-        Raises ValueError if the agent cannot be loaded, or has changed since the journal was started. Raises ValueError if the file `out`
-        exists but is not a result of this evaluation, if it keeps too few worst episodes, or if its episodes are not in the folder
-        `record`. With `fresh`, `out` may be a result of any evaluation.
+        Raises ValueError if the agent cannot be loaded, or if agent or task have changed since the journal was started. Raises ValueError
+        if the file `out` exists but is not a result of this evaluation, if it keeps too few worst episodes, or if its episodes are not in
+        the folder `record`. With `fresh`, `out` may be a result of any evaluation.
         """
         self.evaluation, self.out, self.record, self.fresh = evaluation, out, record, fresh
         self.journal = out.parent / f".{out.stem}.journal"
@@ -254,7 +256,7 @@ class Run:
                     self.done[number] = episodes
 
     def compile(self) -> None:
-        """Lets the agent make one placement if the code is not compiled yet. Then the workers need not compile it again, and the displayed
+        """Lets the agent make one placement if the numba functions are not compiled yet. Then no worker compiles them, and the displayed
         speed of the episodes does not include compilation. Does nothing if the result is already there."""
         if self.result is None and not is_compiled(meet):
             e, rng = self.evaluation, np.random.default_rng(0)
@@ -263,8 +265,8 @@ class Run:
             step(state, placement)
 
     def run(self, workers: int, cluster: str | None = None) -> Iterator[list[Played]]:
-        """Plays the remaining groups in `workers` worker processes, on this machine or on the Ray cluster `cluster`. Yields the episodes of
-        each group as soon as the group is finished, in any order. Yields nothing if the result is already there.
+        """Plays the remaining groups in at most `workers` processes, on this machine or on the Ray cluster `cluster`. Yields the episodes
+        of each group as soon as the group is finished, in any order. Yields nothing if the result is already there.
 
         Raises OSError if the disk is full or a worker on this machine dies; finished groups are kept.
         """

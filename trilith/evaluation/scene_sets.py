@@ -2,9 +2,9 @@
 
 A set has a task, a level and a split. The split `test` has 10,000 scenes, for reported results; the split `valid` has 1,000 scenes, to
 monitor a training. Scene i of a set has its own random generator, seeded from the name of the set and i. So each scene can be generated
-without the others. Training uses generators seeded by plain numbers, which never coincide with the generators of sets.
+without the others. Training seeds its random generators with small numbers, so they differ from those of sets.
 
-`scenes.json` holds, for each set, a checksum of the first 100 scenes and a checksum of all scenes. If a generator changes, the
+`scenes.json` holds, for each set, a checksum of the first 100 scenes and a checksum of all scenes. If a task generates other scenes, the
 checksums change. Tests then fail until `VERSION` is raised and the file is written again (`trilith check-scenes --freeze`). Results
 of different versions cannot be compared.
 
@@ -42,7 +42,7 @@ def set_name(task: str, level: Level, split: Split) -> str:
 
 
 def generator(*name: object) -> np.random.Generator:
-    """A random generator seeded from a name. The same name gives the same stream, and different names give unrelated streams."""
+    """A random generator seeded from a name, whose parts are joined by "/". Different names give unrelated streams."""
     digest = hashlib.sha256("/".join(map(str, name)).encode()).digest()
     return np.random.default_rng(int.from_bytes(digest, "little"))
 
@@ -78,7 +78,7 @@ def checksum(task: str, level: Level, split: Split, count: int) -> str:
 
 
 def recorded() -> dict[str, dict[str, str]]:
-    """Reads the checksums of all sets from `scenes.json`. Maps the name of each set to its two checksums: "first", of the first scenes, and
+    """Reads the checksums of all sets from `scenes.json`. Maps the name of each set to its two checksums: "first", of `FIRST` scenes, and
     "all". Raises ValueError if the file is of another version of the scenes."""
     data = read_json(CHECKSUMS)
     require(

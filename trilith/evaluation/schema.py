@@ -17,11 +17,11 @@ from trilith.world.tasks import Level
 
 Count = Annotated[int, Meta(ge=0)]
 Placed = tuple[Annotated[int, Meta(ge=INVALID_EDGE.slot, lt=SLOTS)], float, float, bool]
-"""A placement: slot, x and y in metres, sticky."""
+"""A placement: slot (-1: an invalid edge), x and y in metres, sticky."""
 
 
 class Played(TypedDict):
-    """An episode of an evaluation, as a line of the journal stores it."""
+    """An episode of an evaluation, as the journal stores it. `blocks` is the number of placed blocks, `glue` that of sticky ones."""
 
     index: Count
     level: Level
@@ -68,7 +68,8 @@ class _Start(TypedDict):
 
 
 class Worst(TypedDict):
-    """One of the worst episodes of a result, with all placements. It has the fields of a recording, so it can be replayed."""
+    """One of the worst episodes of a result, with all placements. It has the fields of a recording, so it can be replayed. `most` is the
+    highest possible reward."""
 
     index: Count
     reward: Figure
@@ -79,7 +80,7 @@ class Worst(TypedDict):
 
 
 class Result(TypedDict):
-    """The fields of a result that a report reads.
+    """The fields of a result that `read_result` checks.
 
     `reward`, `blocks` (all placed blocks) and `glue` (the sticky ones) are means over the episodes. `kept` and `forfeited` are the mean
     return without and with `zero_on_hit`; None if unknown. `interval` is half the width of the 95 % interval of `reward`; None for a single

@@ -33,7 +33,7 @@ class Interval(NamedTuple):
 
 
 def half_width(values: Rewards) -> float | None:
-    """Half the width of the 95 % interval of a mean, for instance over the scenes of one evaluation. None for fewer than two values."""
+    """Half the width of the 95 % interval of a mean (normal approximation), for instance over scenes. None for fewer than two values."""
     return 1.96 * float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else None
 
 
@@ -51,8 +51,7 @@ def spread_of_seeds(means: Sequence[float]) -> Spread:
 
 
 def interquartile_mean(values: Rewards) -> float:
-    """Mean of the middle half of all values. The lowest quarter and the highest quarter are left out. A quarter of n values has n/4 values,
-    rounded down."""
+    """Mean of all values except the lowest and the highest quarter. A quarter of n values has n/4 values, rounded down."""
     ordered = np.sort(values, axis=None)
     cut = len(ordered) // 4
     return float(ordered[cut : len(ordered) - cut].mean())
@@ -109,8 +108,8 @@ def difference_of_seeds(first: Sequence[float], second: Sequence[float]) -> Inte
 
 
 def mean_over_seeds(means: Sequence[float]) -> Interval:
-    """Returns the mean of `means` and its 95 % confidence interval by Student's distribution. `means` has one value for each seed: the mean
-    reward of that seed. The interval of a single seed is infinite."""
+    """Returns the mean of `means` and its 95 % confidence interval by Student's distribution. `means` has the mean reward of
+    each seed. The interval of a single seed is infinite."""
     values = np.asarray(means)
     value, n = float(values.mean()), len(values)
     half = t_quantile(n - 1) * float(values.std(ddof=1)) / sqrt(n) if n > 1 else inf

@@ -94,7 +94,7 @@ class Side:
     """Maps the seed of each training to the mean reward of the agent. Seeds that learned nothing are left out. An agent that needs no
     training has a single entry."""
     unlearned: int
-    """Number of seeds that do not beat random legal placements. They are left out of the comparison."""
+    """Number of seeds that do not beat random legal placements. They are not in `means`."""
     trained: bool
     """Whether the agent was trained, so that its seeds differ."""
     error: float = 0.0
@@ -107,7 +107,7 @@ def compare_sides(better: Side, worse: Side) -> tuple[Interval | None, Verdict]:
     verdict. An agent that needs no training has no seeds; instead, its standard error over scenes widens the interval.
 
     The difference is None if an agent has no entries, or if a trained agent has fewer than two seeds that learned something. The verdict is
-    "undecided here" if there is no difference, if a trained agent has fewer than `SEEDS` such seeds, or if the interval contains 0.
+    "undecided here" if the difference is None, if a trained agent has fewer than `SEEDS` such seeds, or if the interval contains 0.
     """
     trained = [side for side in (better, worse) if side.trained]
     first, second = ([*side.means.values()] for side in (better, worse))

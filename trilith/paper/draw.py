@@ -115,8 +115,8 @@ def _draw_curriculum(task: str, path: Path) -> None:
 
 
 def _draw_built(figure: Figure, found: Found, path: Path) -> None:
-    """Draws the final scenes of agents: a row of pictures for each task, level and agent. Captions give the reward and the reason why the
-    episode ended."""
+    """Draws the final scenes of agents: a row of pictures (of ten: two rows) for each task, level and agent. Captions give the reward and
+    the reason why the episode ended."""
     count = 10 if figure.name in TEN else SHOWN
     pictures, captions = [], []
     for task in figure.tasks:
@@ -131,7 +131,7 @@ def _draw_built(figure: Figure, found: Found, path: Path) -> None:
 
 def shown(figure: Figure, found: Found, task: str, level: Level) -> list[tuple[str, Row, Entry]]:
     """Returns the agents to show in a task and level, as (name of the column, agent, entry of its best seed). Of all agents of a column
-    only the best is shown. If the figure has no columns, all its agents are shown, each with an empty name of the column."""
+    only the best is shown. Without columns, all agents of the figure are shown, each with an empty column name."""
     columns = figure.columns or tuple(("", (row,)) for row in figure.rows)
     best = []
     for column, rows in columns:

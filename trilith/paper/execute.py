@@ -50,6 +50,7 @@ class Job:
     """Called after the command has succeeded."""
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
+    """Time of the start by `time.monotonic`."""
     state: str = "waiting"
     """waiting, running, done or failed."""
 
@@ -64,7 +65,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Place:
-    """How trainings and evaluations are run: with how many actors, and on which cluster if any."""
+    """Options of trainings and evaluations: actors and cluster."""
 
     actors: int | None = 0
     """Number of actors of each training. 0: the learner plays itself, and the run is deterministic. None: as many as the recipe has."""
@@ -86,8 +87,8 @@ HERE = Place()
 
 def make_jobs(measurements: Sequence[Measurement], how: Scale, folder: Path, ledger: Path, place: Place = HERE) -> list[Job]:
     """Returns the jobs for all measurements that are missing in the ledger, in the order of `measurements`. The jobs of a training come
-    directly before the first evaluation of its agent. `how` is the scale, and `ledger` the folder of the ledger. Commands run in `folder`,
-    which contains a folder for each run."""
+    directly before the first evaluation of its agent; some may be done already. `how` is the scale, and `ledger` the folder of the ledger.
+    Commands run in `folder`, which contains a folder for each run."""
     folder, ledger = folder.absolute(), ledger.absolute()
     entries = read_ledger(ledger)
     todo = missing(measurements, index(entries))
@@ -104,9 +105,9 @@ def make_jobs(measurements: Sequence[Measurement], how: Scale, folder: Path, led
 
 
 def _training(run: Run, how: Scale, folder: Path, jobs: dict[str, Job], entries: Sequence[Any], place: Place) -> list[Job]:
-    """Returns the jobs of a training; the training itself is the last. If the agent searches in a model that must be trained before, two
-    jobs come first: record episodes, and train the model. A job that `jobs` already has is not made again. `how` is the scale, and
-    `entries` are those of the ledger."""
+    """Returns the jobs of a training; the training itself is the last. If the agent searches in a pretrained model, two jobs come first:
+    record episodes, and train the model. A job that `jobs` already has is not made again. `jobs` must have the training of `run.model_of`.
+    `how` is the scale, and `entries` are those of the ledger."""
     needs, found = [], []
     if run.model_of:
         source, model = run.model_of.name, f"models/{run.model_of.name}-{run.model}"
@@ -152,14 +153,14 @@ def _evaluation(measurement: Measurement, folder: Path, ledger: Path, place: Pla
         name += f"-budget{search.budget}" + ("-one-stage" if search.stages == 1 else "")
     out = folder / "results" / f"{name}.json"
     command += [f"--out={out}", f"--ledger={ledger}"]
-    # If there is a result but no entry, the process was killed before it wrote the entry. So the result is removed first.
+    # `evaluate --ledger` refuses to run if there is a result, which has no actions. So a result without an entry is removed first.
     return Job(
         name, command, measurement_seconds(measurement), folder / "results" / f"{name}.log", prepare=lambda: out.unlink(missing_ok=True)
     )
 
 
 def total_seconds(jobs: Sequence[Job]) -> float:
-    """Estimated duration, in seconds on one core, of all jobs that are not done."""
+    """Estimated duration, in seconds on one core, of all jobs that are waiting or running."""
     return sum(job.seconds for job in jobs if job.state in ("waiting", "running"))
 
 

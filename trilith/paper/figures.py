@@ -1,7 +1,7 @@
 """The figures and tables of the paper as data: which agents, in which tasks and levels, and the values that the paper prints.
 
 Values in the text of the paper are copied with their section. Values that the paper only plots are not listed. Each trained agent has a
-recipe. For each scale, `plan.py` decides how long the agent is trained, and whether by the paper's recipe or by its tuned version.
+recipe. The `Scale` decides how long the agent is trained, and whether by the paper's recipe or by its tuned version.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Row:
     recipe: str = ""
     """Name of the paper's recipe without version; empty for an agent that needs no training."""
     name: str = ""
-    """Name of the agent; empty for a trained agent. In Table D.1, where agents do not matter, the name of an action space."""
+    """Name of the agent; empty for a trained agent. In Table D.1: the name of an action space."""
     options: tuple[tuple[str, Any], ...] = ()
     """Options of the training that differ from the recipe, by their full names."""
     search: SearchConfig = field(default_factory=SearchConfig)
     """The search with which the agent is tested."""
     model_of: Row | None = None
-    """The agent on whose episodes a transition model is trained before this agent searches in it. None unless the agent searches in such a
-    model."""
+    """For an agent that is trained with search in a pretrained transition model: the agent on whose episodes this model is trained. None
+    for other agents."""
     model: str = "graph"
     """The network of the model that `model_of` describes, see `DynamicsConfig`. The paper's model is a graph network."""
     tasks: tuple[str, ...] = FOUR
@@ -45,7 +45,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Printed:
-    """A value in the text of the paper."""
+    """A value in the text of the paper, for the agent with the label `row`."""
 
     row: str
     task: str
@@ -116,8 +116,8 @@ RECURRENT = {
     steps: Row(f"GN-DQN, n_rec {steps}", "gn-dqn", options=() if steps == 3 else (("agent.net.recurrent", steps),)) for steps in (1, 3, 5)
 }
 _RATE = (("agent.learning_rate", 2e-4),)
-"""The learning rate of all agents in Figures E.2 and E.3. Tuned recipes leave this option out, because they have the same rate with and
-without search."""
+"""The learning rate of all agents in Figures E.2 and E.3. `make_run` leaves this option out of tuned recipes, which have the same rate
+with and without search."""
 _FREE = Row("model-free", "gn-dqn", options=_RATE)
 _PERFECT = Row("perfect model", "gn-dqn-mcts")
 _FIVE = (("agent.search.budget", 5),)

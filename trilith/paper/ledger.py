@@ -36,7 +36,7 @@ FORMAT = 1
 """Version of the format of an entry."""
 FOLDER = Path("ledger")
 IGNORED = (
-    *("task", "recipe", "seed", "seeds"),  # an entry has separate fields for these
+    *("task", "recipe", "seed", "seeds"),  # an entry has fields for task, recipe and seed
     *("out", "actors", "cluster", "actor_cpus", "learner_gpus", "device", "threads", "track", "log_seconds", "checkpoint_seconds"),
 )
 """The fields of a config that do not count as options of a training. The first four say which trainings are run. The others affect only
@@ -63,7 +63,7 @@ class Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     level: Count
     """The highest level of the curriculum that was reached."""
     curve: list[tuple[int, float, float, float]]
-    """One entry for each validation: (learner step, core-minutes, mean reward on hardest scenes, mean reward on scenes of all levels)."""
+    """For each validation up to `learner_steps`: (learner step, core-minutes, mean reward on hardest scenes, mean reward on all levels)."""
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -71,10 +71,11 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     format: int = FORMAT
     agent: str
-    """Name of an agent that needs no training, or of the run that trained it (see `run_name`)."""
+    """Name of a training run (see `run_name`), of a shipped agent or of an agent without training, or my_module:MyAgent."""
     weights: str | None
     """Fingerprint of the weights' file; None for an agent without weights."""
     training: Training | None
+    """None without a training run."""
     task: str
     level: Level
     split: Split
@@ -87,13 +88,13 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     sample: bool
     """Whether the agent sampled from its policy, instead of taking the best action."""
     search: dict[str, Any] | None
-    """Options of the search; None if there was no search."""
+    """Options of the search, and `model`, the fingerprint of a learned model; None without search."""
     version: int
     """Version of the generated scenes (`scene_sets.VERSION`)."""
     physics: int
     """Version of the physics (`world.physics.PHYSICS`)."""
     commit: str | None
-    """Commit of the code that made the evaluation. It ends in -dirty if files differed from the commit."""
+    """Commit of the code that made the evaluation. It ends in -dirty if files differed from the commit. None if unknown."""
     rewards: list[Figure]
     """The return of the episode in each scene."""
     reasons: list[Reason]
@@ -181,7 +182,8 @@ def check_can_enter(evaluation: Evaluation) -> None:
 
 
 def make_entry(evaluation: Evaluation, episodes: Sequence[Played]) -> Entry:
-    """Makes the entry of an evaluation from `episodes`, which must contain all its episodes."""
+    """Makes the entry of an evaluation from all its episodes, in the order of the scenes. Raises ValueError if episodes are missing, or as
+    `check_can_enter` does."""
     check_can_enter(evaluation)
     require(len(episodes) == evaluation.scenes, f"{len(episodes)} episodes of {evaluation.scenes}: the ledger needs all")
     identity = evaluation.identity()
@@ -207,7 +209,8 @@ def run_name(run: Path) -> str:
 
 
 def _run_folder(agent: str) -> Path | None:
-    """The folder of an agent's training run; None if the agent needs no training. Raises ValueError if the folder is missing."""
+    """The folder of an agent's training run; None for shipped agents, classes and agents without training. Raises ValueError if the weights
+    are not in a run's folder."""
     if agent in AGENTS or names_a_class(agent) or shipped(agent):
         return None
     folder = weights_file(Path(agent)).parent

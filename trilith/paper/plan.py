@@ -39,7 +39,7 @@ DECISION_RATES = {
 
 @dataclass(frozen=True)
 class Run:
-    """A training run. Two runs are the same if all their fields are equal, so a run that several figures need is done only once."""
+    """A training run. Runs with equal fields are one run, which is done only once."""
 
     name: str
     """Name of the run's folder."""
@@ -50,8 +50,7 @@ class Run:
     options: tuple[tuple[str, Any], ...]
     """Options that differ from the recipe's, by their full names."""
     model_of: Run | None = None
-    """The run on whose episodes a transition model is trained before this run searches in it. None unless this run searches in such a
-    model."""
+    """For a run that searches in a pretrained transition model: the run on whose episodes this model is trained. None for other runs."""
     model: str = ""
     """The network of the model that `model_of` describes; empty if there is none."""
 
@@ -72,7 +71,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Measurement:
-    """An evaluation on test scenes by the paper's rule, under which an episode that touches an obstacle has the return 0."""
+    """An evaluation on test scenes with `zero_on_hit`. `agent` is the name of an agent, or a run, whose last weights are evaluated."""
 
     agent: Run | str
     task: str
@@ -89,7 +88,7 @@ class Measurement:
 
 
 Key = tuple[str, int]
-"""Identifies a measurement: (description, seed of the training). The description is the same for all seeds of an agent."""
+"""Identifies a measurement: (description, seed of the training or 0). The description is the same for all seeds of an agent."""
 
 
 def _key(training: tuple[str, Any, int] | None, agent: Any, task: str, level: Level, search: dict[str, Any] | None) -> Key:
@@ -130,9 +129,9 @@ def missing(tests: Sequence[Measurement], entries: dict[Key, Entry]) -> list[Mea
 def make_plan(
     figures: Sequence[Figure], scale: str, how: Scale, tasks: Sequence[str], seeds: int, only_first: bool = False
 ) -> list[Measurement]:
-    """Returns all tests that figures need, each once, in the order in which they should run. First come the important parts that the scale
-    names, then all tests of the first seed, then those of the second, and so on. All tests of an agent in a part follow each other. With
-    `only_first`, only the important parts are returned.
+    """Returns all tests that figures need, each once, in the order in which they should run. First come the parts `how.first`, then all
+    tests of the first seed, then those of the second, and so on. All tests of an agent in a part follow each other. With `only_first`, only
+    the tests of `how.first` are returned.
 
     `scale` is the name of the scale, and `how` its settings. `tasks` limits the tasks; if empty, the figures' own tasks are used. Each
     agent is tested with at most `seeds` seeds.

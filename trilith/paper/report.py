@@ -49,8 +49,8 @@ class Found:
         return self.seeds(Measurement(agent, task, level if level == "all" else get_task(task).check_level(level), row.search, 1))
 
     def learned(self, entry: Entry, level: Level) -> bool:
-        """Whether the agent of an entry earns significantly more than random legal placements in the same scenes. False if random
-        placements were not measured there."""
+        """Whether the agent of an entry earns more than random legal placements in the same scenes: the 95 % interval of the mean
+        difference is above 0. False if random placements were not measured there."""
         chance = self.of(LEGAL, entry.task, level).get(0)
         if chance is None:
             return False
@@ -91,8 +91,8 @@ def collect(entries: Sequence[Entry], scale: str) -> dict[str, Any]:
 
 
 def _points(figure: Figure, found: Found) -> list[dict[str, Any]]:
-    """The points of a figure: a dictionary for each agent, task and level that has entries in the ledger. Empty if there are no other
-    entries than those of random legal placements."""
+    """The points of a figure: a dictionary for each agent, task and level that has entries in the ledger. Empty if only random legal
+    placements have entries. Figures of the kind actions need no entries."""
     if figure.kind == "actions":
         return [_action_count(row, task) for task in figure.tasks for row in figure.rows]
     points = []

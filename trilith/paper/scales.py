@@ -20,7 +20,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Scale:
-    """A scale: how long agents are trained, and on how many scenes they are tested."""
+    """Settings of a scale: how long agents are trained, and on how many scenes they are tested."""
 
     about: str
     tuned: bool
@@ -29,6 +29,7 @@ class Scale:
     scenes: int
     """Number of test scenes of an agent without search."""
     searched_scenes: int
+    """Number of test scenes of a trained agent with search."""
     raw_scenes: int
     """Number of test scenes of a raw search, which is a search without a network."""
     max_budget: int

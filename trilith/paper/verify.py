@@ -23,9 +23,9 @@ from trilith.world.physics import PHYSICS
 from trilith.world.scene import Placement, checked_placement
 
 REDECIDED = 20
-"""Number of scenes in which an agent chooses its actions again. This number is rounded up to whole groups of scenes."""
+"""Number of scenes in which an agent chooses its actions again, rounded up to whole groups."""
 TOLERANCE = 1e-9
-"""Rewards that differ by at most this count as equal, because sums of rewards are rounded."""
+"""Maximum difference between rewards that count as equal, because sums of rewards are rounded."""
 
 
 class Checked(NamedTuple):
@@ -33,6 +33,7 @@ class Checked(NamedTuple):
 
     path: Path
     episodes: int
+    """Number of scenes in the entry; 0 if nothing was replayed."""
     problem: str
     """The problem in one line that names the file; empty if there is none."""
     redecided: int
@@ -51,8 +52,8 @@ def _work(runs: Path) -> Work:
 
 
 def check(path: Path, runs: Path) -> Checked:
-    """Checks the file of one entry. Raises nothing for a wrong entry: the result states the problem. `runs` is the folder with training
-    runs, in which weights are looked for."""
+    """Checks the file of one entry. If the entry is wrong, the result states the problem. `runs` is the folder with training runs, in which
+    weights are looked for."""
     try:
         entry = read_entry(path)
         placements = entry.placements()
@@ -95,8 +96,8 @@ def _replay(entry: Entry, index: int, placements: tuple[Placement | None, ...]) 
 
 
 def _agent(entry: Entry, runs: Path) -> str | None:
-    """The name of an entry's agent, or the path of its weights. None if the weights are not available, if they are not the weights of the
-    entry, or if the agent searched in a learned model."""
+    """The name of an entry's agent, or the path of its weights. None if the weights are not available or not those of the entry, or if
+    the agent is a user's class or searched in a learned model."""
     kept = runs / entry.agent / f"{entry.training.weights}.safetensors" if entry.training else None
     ours = entry.agent in AGENTS or shipped(entry.agent) or entry.agent.startswith("trilith.")  # a file must not cause an import
     name = entry.agent if ours else str(kept) if kept and kept.exists() else None
