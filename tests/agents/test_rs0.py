@@ -86,6 +86,8 @@ def test_the_density_of_the_mixture_with_exploration_integrates_to_1_and_is_that
     density = log_explored(mixture.log_density(grid), grid, 0.25).exp()
     cell = 0.01**2
     assert float(density.sum() * cell) == pytest.approx(1, abs=0.01)
+    others = log_explored(mixture.log_density(grid), grid, 0.25, 0.1).exp()
+    assert float(others.sum() * cell) == pytest.approx(0.9, abs=0.01)  # the rest are legal placements
     rng = np.random.default_rng(0)
     chance, noise = rng.random((1, 200_000), np.float32), rng.standard_normal((1, 200_000, 2), np.float32)
     drawn = mixture.draw(torch.from_numpy(chance), torch.from_numpy(noise))[1][0]
@@ -152,6 +154,7 @@ def test_what_is_stored_is_the_unclipped_draw_and_its_density_under_the_mixture(
     policy, found = RS0Policy(config, "silhouette"), states("silhouette", 60)
     rngs = [np.random.default_rng(i) for i in range(len(found))]
     decisions = policy.act(found, rngs, Exploration(0.3, 0.0))
+    fewer = policy.act(found, [np.random.default_rng(i) for i in range(len(found))], Exploration(0.3, 0.1))
     steps = np.concatenate([np.asarray(decision.step)[None] for decision in decisions])
     assert (np.abs(steps["action"]) > 1).any()
     assert (np.abs(steps["action"]) <= 1).all(axis=1).any()
@@ -160,6 +163,12 @@ def test_what_is_stored_is_the_unclipped_draw_and_its_density_under_the_mixture(
         actions = torch.from_numpy(steps["action"].copy())[:, None]
         wanted = log_explored(mixture.log_density(actions), actions, 0.3)[:, 0]
     assert steps["log_density"] == pytest.approx(wanted.numpy(), abs=1e-4)
+    beside = np.array([decision.step["log_density"] for decision in fewer])
+    drawn = np.isfinite(beside)
+    with torch.no_grad():
+        wanted = log_explored(mixture.log_density(actions), actions, 0.3, 0.1)[:, 0]
+    assert 0 < (~drawn).sum() < 20, "a tenth are legal placements, whose density is infinite"
+    assert beside[drawn] == pytest.approx(wanted.numpy()[drawn], abs=1e-4)
     for state, decision in zip(found, decisions, strict=True):
         assert decision.step is not None
         assert decision.placement == policy.codec.decode(state.scene, np.clip(decision.step["action"], -1, 1).tolist())

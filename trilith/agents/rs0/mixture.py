@@ -94,11 +94,13 @@ class Head:
         return np.random.default_rng(0).uniform(-0.7, 0.7, (self.components, self.actions)).astype(np.float32)
 
 
-def log_explored(log_density: Tensor, actions: Tensor, epsilon: float) -> Tensor:
+def log_explored(log_density: Tensor, actions: Tensor, epsilon: float, legal: float = 0.0) -> Tensor:
     """Returns the logarithm (B, K) of the density of actions under exploration. With probability ε (`epsilon`), an action is uniform over
-    [-1, 1]ᴬ; otherwise it is drawn from the policy. `actions` (B, K, A) has K actions of A numbers in each of B states. `log_density` (B,
-    K) is the logarithm of their density under the policy alone."""
+    [-1, 1]ᴬ. With probability `legal` it is a random legal placement, which has no density here. Otherwise it is drawn from the policy.
+    `actions` (B, K, A) has K actions of A numbers in each of B states. `log_density` (B, K) is the logarithm of their density under the
+    policy alone."""
+    own = log_density + log1p(-epsilon - legal) if epsilon + legal < 1 else torch.full_like(log_density, -torch.inf)
     if not epsilon:
-        return log_density
+        return own
     uniform = torch.where((actions.abs() <= 1).all(-1), log(epsilon) - actions.shape[-1] * log(2), -torch.inf)
-    return torch.logaddexp(log_density + log1p(-epsilon), uniform) if epsilon < 1 else uniform
+    return torch.logaddexp(own, uniform)

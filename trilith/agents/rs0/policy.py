@@ -94,7 +94,7 @@ class RS0Policy:
     @property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of a record: the state, the action before it is clipped, and `log_density`. This is the logarithm of the density of the
-        action under the policy with exploration, in which some actions are drawn uniformly from all actions.
+        action under the policy with exploration (see `log_explored`).
 
         For an action from any other source, such as a random legal placement, the density is stored as infinite. The importance ratio of
         the action is then 0.
@@ -125,7 +125,7 @@ class RS0Policy:
             for i in np.flatnonzero(kind < exploration.epsilon).tolist():
                 actions[i] = rngs[i].uniform(-1, 1, self.codec.length)
             drawn = torch.from_numpy(actions)[:, None]
-            density = log_explored(mixture.log_density(drawn.to(self.device)).cpu(), drawn, exploration.epsilon)[:, 0].numpy().copy()
+            density = log_explored(mixture.log_density(drawn.to(self.device)).cpu(), drawn, *exploration)[:, 0].numpy().copy()
         for i in np.flatnonzero(kind >= 1 - exploration.legal).tolist():
             [placement] = self._legal.act([states[i]], [rngs[i]])
             if placement is not None:
