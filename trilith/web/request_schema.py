@@ -38,7 +38,8 @@ FRAME_STRIDE = 2
 MAX_FRAMES = 240
 """Maximum frames of a fall. In a longer fall the stride is larger, so that the answer stays small."""
 STILL = 0.002
-"""Metres or radians: an object that stays closer than this to its final pose is not animated."""
+"""Metres or radians. The animation of a fall ends when all objects are closer than this to their final poses. An object that moves less
+than a quarter of this is not animated."""
 
 
 def parse(body: bytes | str) -> Any:
@@ -189,8 +190,8 @@ def recording_from(data: Any) -> Recording:
 
 
 def open_text(text: str) -> list[dict[str, Any]]:
-    """Reads the episodes of a file: one recorded episode, or the list "worst" of a result file. Returns a dictionary for each episode, with
-    three keys: "text" (the episode as JSON), "note" (a note about it) and "seed" (the seed of its scene).
+    """Reads the episodes of a file: one recorded episode, a list of them, or an object with such a list as "worst" (a result file) or
+    "episodes". Returns a dictionary for each episode: "text" (the episode as JSON), "note" (a note about it) and "seed" (of its scene).
 
     Raises ValueError, with the number of the episode and the reason, if an episode is wrong; also if the file has none or too many.
     """
@@ -295,8 +296,8 @@ def listed(placed: Placement | None) -> list[Any] | None:
 
 
 def pack_frames(settled: Settled) -> dict[str, Any] | None:
-    """The poses of objects during a fall; None if no motion is visible. `dt` is the time between two frames in seconds. `rows` are the rows
-    of the objects that move. `poses` has one flat list per frame: x, y and angle of each of these objects."""
+    """The poses of objects during a fall; None if no motion is visible or recorded. `dt` is the time between two frames in seconds. `rows`
+    are the rows of the objects that move. `poses` has one flat list per frame: x, y and angle of each object of `rows`."""
     if settled.frames is None or not np.isfinite(settled.frames).all():
         return None
     stride = max(FRAME_STRIDE, -(-len(settled.frames) // MAX_FRAMES))

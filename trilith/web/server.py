@@ -239,8 +239,8 @@ async def _body(request: Request, limit: int) -> bytes:
 
 
 async def _unless_gone(request: Request, work: Awaitable[bytes]) -> bytes:
-    """Awaits `work` and returns its result. If the visitor leaves, `work` is cancelled, because a useless search would delay other
-    visitors."""
+    """Awaits `work` and returns its result. If the visitor leaves, cancels `work`, because a useless search would delay other visitors,
+    and raises ClientDisconnect."""
     task = asyncio.ensure_future(work)
 
     async def gone() -> None:
@@ -393,7 +393,7 @@ def background(
     world: str = SearchConfig.world,
 ) -> Iterator[str]:
     """Context manager: serves the page in a thread during the `with` block, for tests and screenshots. Yields the address as soon as the
-    page answers."""
+    page answers. Raises RuntimeError if it does not answer within `PATIENCE`."""
     app = create_app("127.0.0.1", path, agents, workers, tasks=tasks, world=world)
     bound = _bind("127.0.0.1", 0)
     server = _server(app)
