@@ -186,12 +186,8 @@ def create_app(
     world: str = SearchConfig.world,
 ) -> Starlette:
     """Returns the application, for a server that listens on the address `host`. It has `workers` processes for physics, and as many for
-    agents. With a `token`, only visitors who have it get access. The file at `path`, if given, is offered in the page.
-
-    `agents` are further agents to offer. Trained agents are offered without search and, unless `budget` is 0, with `budget` simulations per
-    decision. `tasks` are further tasks to offer, as my_module:MyTask. `world` is the transition model in which agents search. If it is not
-    the simulator, the page shows its predictions. Raises ValueError if the file at `path` holds no episode, or if there is no such agent,
-    task or world.
+    agents. With a `token`, only visitors who have it get access. The other arguments are those of `trilith.web.serve`. Raises ValueError if
+    the file at `path` holds no episode, or if there is no such agent, task or world.
     """
     for name in tasks:
         get_task(name)  # before the file is opened, because its episodes may belong to this task

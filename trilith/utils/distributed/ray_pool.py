@@ -187,7 +187,7 @@ def _worker_class(ray: Any) -> type:
             return ray.get_runtime_context().get_node_id(), os.getpid(), version, failure
 
         def do(self, job: Any, shared: Any) -> bytes:
-            """Does a job. Returns its result, its failure and the last lines that it printed, pickled as one tuple."""
+            """Does a job, see `_do_printing`."""
             return self.work(job, shared)  # type: ignore[misc]
 
         @ray.method(concurrency_group="beat")  # type: ignore[untyped-decorator]
