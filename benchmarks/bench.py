@@ -2,10 +2,9 @@
 
     python benchmarks/bench.py [--base REV] [--rounds 5] [--only acting]
 
-With a base, that commit is checked out beside this one, and both are measured in turns, figure by figure, each in a process of its own
-with its own package; the benchmarks themselves are those of this commit. Figures are medians over rounds by processor time, so the
-ratios hold on a busy machine too: above 1, this commit is faster. A ratio within 0.05 of 1 says little; more rounds say more. A – means
-that the other package lacks what the benchmark needs.
+With a base, that commit is checked out, and both packages are measured in turns, figure by figure, each in a process of its own. The
+benchmarks are those of this commit. Figures are medians over rounds by processor time, so the ratios hold on a busy machine too. Above 1,
+this commit is faster; within 0.05 of 1, the difference may be noise. A – means that the other package lacks what the benchmark needs.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ Job = Callable[[], float]
 
 
 class Figure(NamedTuple):
-    """What is measured: `prepare` gives a function that measures it once."""
+    """A figure of the table. `prepare()` returns a function that measures it once."""
 
     prepare: Callable[[], Job]
     unit: str = "/s"
-    """"/s", more of which is better, or a time or ratio, less of which is better."""
+    """"/s": higher is better; a time or "×": lower is better."""
 
 
 def random_play(task: str) -> Job:
@@ -59,7 +58,7 @@ def planner_play(task: str) -> Job:
 
 
 def beyond_engine(task: str, ratio: bool) -> Job:
-    """Time of a step beyond that of the engine, in ms, or the time of a step over that of the engine."""
+    """Time of a step minus that of the engine, in ms; with `ratio`, the time of a step divided by that of the engine."""
     import env
 
     from trilith.world.scene import place
@@ -98,7 +97,7 @@ def per_second(call: Callable[[], object], seconds: float = 0.5) -> float:
 
 
 def learning(recipe: str) -> Job:
-    """Learner steps on 16 transitions, or sequences, of the hardest level; those of Q-networks without the optimiser."""
+    """Learner steps/s on 16 transitions (Q-networks, without the optimiser) or 16 sequences (RS0) of the hardest level."""
     import pixels
     import torch
     from networks.scenes import states  # type: ignore[import-not-found]  # with the tests, which `pixels` puts on the path
@@ -160,7 +159,7 @@ FIGURES = {
 
 
 class Side:
-    """A process that measures the package in `tree`."""
+    """A process that measures the package in the folder `tree`."""
 
     def __init__(self, tree: Path) -> None:
         environment = {**os.environ, "PYTHONPATH": str(tree)}
@@ -181,7 +180,7 @@ class Side:
 
 
 def serve() -> None:
-    """Measures each figure that is named on a line of standard input, and answers with a line on standard output. NaN if this fails, as an
+    """Reads names of figures from standard input, and prints the value of each in a line. Prints NaN if the measurement fails, because an
     older package may lack what this commit's benchmarks use."""
     jobs: dict[str, Job] = {}
     for line in sys.stdin:
@@ -197,14 +196,14 @@ def serve() -> None:
 
 
 def refuse(line: str) -> NoReturn:
-    """Ends with one line about bad input and exit code 2."""
+    """Ends with the one-line message `line` and exit code 2."""
     print(f"bench.py: {line}", file=sys.stderr)
     raise SystemExit(2)
 
 
 @contextmanager
 def checked_out(revision: str) -> Iterator[Path]:
-    """A temporary git worktree of a commit."""
+    """Context manager: yields the folder of a temporary git worktree of a commit."""
     with TemporaryDirectory() as folder:
         git, tree = ["git", "-C", str(HERE.parents[1]), "worktree"], Path(folder) / "tree"
         added = subprocess.run([*git, "add", "--quiet", "--detach", str(tree), revision], capture_output=True, text=True)
@@ -218,16 +217,16 @@ def checked_out(revision: str) -> Iterator[Path]:
 
 @dataclass
 class Options:
-    """Benchmark everything in short."""
+    """Benchmark the main figures."""
 
     base: str | None = None
     """Commit, branch or tag to compare with."""
     rounds: int = 5
     """Number of times that each figure is measured."""
     only: str = ""
-    """Only figures whose name contains this."""
+    """Only figures whose name contains this text."""
     serve: bool = False
-    """Measure what standard input names. The benchmark itself starts such processes."""
+    """Measure the figures that standard input names. Used only by the benchmark itself."""
 
 
 def main(options: Options) -> None:

@@ -1,4 +1,4 @@
-"""What uniform continuous actions earn: all that an actor-critic has to begin with.
+"""Rewards of uniformly random continuous actions, from which an actor-critic starts to learn.
 
 python benchmarks/chance.py [--episodes 400] [--seed 0]
 """
@@ -19,10 +19,10 @@ from trilith.world.tasks import TASKS
 
 @dataclass
 class Options:
-    """How much."""
+    """Options of the benchmark."""
 
     episodes: int = 400
-    """Of each task, kind of actions and level."""
+    """Episodes for each task, action space and level."""
     seed: int = 0
 
 

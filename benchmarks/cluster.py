@@ -1,11 +1,11 @@
-"""What a cluster costs and how far one learner reaches.
+"""The overhead of actors on a cluster, and how many actors one learner can use.
 
-    python benchmarks/cluster.py sizes                      # bytes and times of what goes over the wire
+    python benchmarks/cluster.py sizes                      # bytes and times of messages
     python benchmarks/cluster.py pair --seconds 60          # --cluster local --actors 1 against --actors 1, in turns
     python benchmarks/cluster.py many --seconds 60          # a real learner and 128 simulated actors
 
-The simulated actors take the time that steps with ten simulations take here (measured first) and give real episodes back, several a
-process. So learner, pace, messages and object store are what they would be with 128 cores, and only the cores are missing.
+Simulated actors sleep for the time that steps with ten simulations take here (measured first), and return real episodes. So learner,
+pace, messages and object store work as with 128 cores.
 """
 
 from __future__ import annotations
@@ -48,27 +48,27 @@ class Options:
     part: Positional[Annotated[Literal["sizes", "pair", "many"], tyro.conf.arg(metavar="sizes|pair|many")]]
     task: str = "covering_hard"
     seconds: float = 60.0
-    """Of each training."""
+    """Duration of each training in seconds."""
     rounds: int = 3
-    """pair: how often the two take turns."""
+    """pair: number of trainings of each kind."""
     actors: int = 128
-    """many: simulated actors."""
+    """many: number of simulated actors."""
     per_process: int = 16
-    """many: of them in each process."""
+    """many: number of simulated actors in each process."""
     step_ms: float | None = None
-    """many: what a step of a simulated actor takes; measured with ten simulations unless given."""
+    """many: milliseconds per step of a simulated actor; by default those measured with ten simulations."""
     episodes: int = 32
-    """Of each request."""
+    """Number of episodes per request."""
 
 
 PLAIN: DQNConfig = replace(OBJECTS, corrections_per_update=0.0, replay_mb=20.0)
-"""As `objects`, but all comes from play, so that requests are alike, and the replay is soon full, so that memory has no reason to grow."""
+"""As `objects`, but without corrections, so that all requests are alike, and with a small replay, so that memory soon stops growing."""
 SEARCHING: DQNConfig = replace(PLAIN, search=SearchConfig(budget=10, algorithm="halving"), counterfactual_actions=0, updates_per_step=0.2)
-"""The same, but actors search. Their steps take longer, so there are fewer of them for each of the learner's."""
+"""As `PLAIN`, but actors search. Their steps take longer, so there are fewer actor steps for each learner step."""
 
 
 def played(agent: DQNConfig, options: Options, count: int, warm_up: bool) -> tuple[Result, float]:
-    """Real episodes of fresh weights, and the seconds that a step of them took."""
+    """Plays `count` episodes with untrained weights. Returns them and the mean seconds per step."""
     limit_threads(1)
     policy = PolicySpec("dqn", agent, options.task).make()
     levels = Run(_config(agent, options, Path())).curriculum.final()
@@ -88,7 +88,7 @@ def _config(agent: DQNConfig, options: Options, out: Path, **others: Any) -> Tra
 
 
 def sizes(options: Options) -> None:
-    """Bytes of a request, a version of weights and a transition; what the driver can send and take a second."""
+    """Prints the bytes of a request, weights and a transition, and the driver's requests per second."""
     for name, agent in (("model-free", PLAIN), ("budget 10", SEARCHING)):
         result, step = played(agent, options, options.episodes, warm_up=False)
         weights = PolicySpec("dqn", agent, options.task).make().weights()
@@ -133,7 +133,7 @@ def sizes(options: Options) -> None:
 
 
 def pair(options: Options) -> None:
-    """The same training with one actor process and with one actor on a local cluster, in turns."""
+    """Compares a training with one actor process to one with an actor on a local cluster, in turns."""
     rates: dict[str, list[tuple[float, float]]] = {"embedded": [], "cluster": []}
     for _ in range(options.rounds):
         for name, cluster in (("embedded", None), ("cluster", "local")):
@@ -153,7 +153,7 @@ def pair(options: Options) -> None:
 
 
 class SimulatedActors(RayPool):
-    """Actors on a cluster, without physics and networks."""
+    """A pool of simulated actors on a cluster."""
 
     def __init__(self, cluster: Cluster, episodes: list[Any], step_seconds: float, actors: int, per_process: int) -> None:
         processes = -(-actors // per_process)
@@ -176,14 +176,14 @@ class SimulatedActors(RayPool):
 
 
 class SimulatedRun(Run):
-    """A run that measures itself."""
+    """A run with simulated actors that measures the time in learner steps, and memory."""
 
     def __init__(self, config: TrainConfig[Any], options: Options, episodes: list[Any], step_seconds: float) -> None:
         super().__init__(config)
         self.options, self.episodes, self.step_seconds = options, episodes, step_seconds
         self.busy = self.began = self.ended = 0.0
         self.memory: list[tuple[float, float]] = []
-        """Seconds since the first learner step, and megabytes of all processes."""
+        """Pairs (seconds since the first learner step, megabytes of all processes)."""
         step = self.learner.step
 
         def timed(rng: np.random.Generator) -> dict[str, float]:
@@ -206,14 +206,14 @@ class SimulatedRun(Run):
         self.ended = time.monotonic()
 
     def measure(self, stop: threading.Event) -> None:
-        """Looks now and then how much memory there is in use; told as it goes."""
+        """Measures memory at intervals until `stop` is set, and prints the figures so far."""
         while not stop.wait(max(self.options.seconds / 20, 2.0)):
             if self.began:
                 self.memory.append((time.monotonic() - self.began, _family_megabytes()))
                 print(f"  {self.memory[-1][0]:.0f} s: step {self.learner.steps}, {self.figures_now()}", flush=True)
 
     def figures_now(self) -> str:
-        """Share of the time in learner steps, ratio and memory so far."""
+        """Share of time in learner steps, share of the allowed learner steps, and memory, as text."""
         learner: Any = self.learner
         seconds = (self.ended or time.monotonic()) - self.began
         allowed = learner.config.updates_per_step * (learner.replay.added - learner.config.learning_starts)
@@ -223,7 +223,7 @@ class SimulatedRun(Run):
 
 
 def _family_megabytes() -> float:
-    """Proportional memory of this process and all that descend from it."""
+    """Proportional set size (PSS) of this process and its descendants, in MB."""
     parents = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -244,7 +244,7 @@ def _family_megabytes() -> float:
 
 
 def many(options: Options) -> None:
-    """A real learner with simulated actors: is it busy, does the ratio hold, does memory stay?"""
+    """Trains with simulated actors. Prints how busy the learner is, whether it keeps its pace, and how memory grows."""
     result, step = played(SEARCHING, options, 8, warm_up=False)
     step = options.step_ms / 1e3 if options.step_ms else step
     episodes = [*result.episodes, *played(SEARCHING, options, 64, warm_up=True)[0].episodes]

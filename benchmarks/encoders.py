@@ -1,9 +1,9 @@
-"""How fast the networks of actor-critics are: a step of see, policy, value and backward over the states of 16 windows of 5 steps.
+"""Speed of the networks of actor-critics: one learner step over the states of 16 windows of 5 steps, part by part.
 
     python benchmarks/encoders.py [--task silhouette] [--sequences 16] [--rounds 12]
 
-`full` windows are of random legal episodes that go on whatever happens, so that each has all its six states; `played` ones end where
-the rules end them, as those of a replay do. Times are of the processor, the shortest of several rounds.
+`full` windows have all six states; `played` windows end with their episode of random legal play, as those of a replay do. Times are
+processor times, the shortest of several rounds. `see` is the encoder.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from networks.scenes import states  # type: ignore[import-not-found]
 
 STEPS, ACTIONS = 5, 5
-"""Of a window, and numbers of an action."""
+"""Steps of a window; numbers that an action consists of."""
 PARTS = ("batch", "pixels", "see", "policy", "value", "backward")
 
 
@@ -38,15 +38,15 @@ class Options:
     """Benchmark the networks of actor-critics."""
 
     task: str = "silhouette"
-    """Whose hardest scenes to see."""
+    """Task whose hardest scenes are used."""
     sequences: int = 16
-    """Windows of a step."""
+    """Number of windows per step."""
     rounds: int = 12
-    """Times that each is measured."""
+    """Number of times that each network is measured."""
 
 
 def played(task: str, count: int) -> list[Scene]:
-    """States of windows of up to five steps and of what follows, of random legal episodes; there are fewer where an episode ends."""
+    """The states of `count` windows of random legal episodes: up to `STEPS` + 1 states each, without states that have ended."""
     rng, agent, found = np.random.default_rng(0), LegalAgent(), []
     for _ in range(count):
         episode = [start(task, "hardest", rng)]
@@ -58,7 +58,7 @@ def played(task: str, count: int) -> list[Scene]:
 
 
 def times(net: ActorCritic, scenes: list[Scene]) -> list[float]:
-    """Milliseconds of each part of one step."""
+    """Milliseconds of each of the `PARTS` of one step."""
     records, actions = net.schema.pack(scenes), torch.zeros(len(scenes), 1, ACTIONS)
     clock = [time.process_time()]
     batch = net.schema.unpack(records)

@@ -1,14 +1,12 @@
-"""How fast the world is: `python benchmarks/env.py` prints a table for each task at its hardest level.
-
-Everything is measured in one process in one run, so read the ratios; the machine may be busy with other things.
+"""Speed of the world: `python benchmarks/env.py` prints a table, with a row for each task at its hardest level.
 
 - *steps/s*: whole environment steps by random legal relative actions: new scenes, placement, settling, reward, mask and graph.
-- *own ms*: time of a step over episodes that build (random legal actions, redrawn where they would end the episode) beyond what
-  Box2D itself needs for the same worlds, creating them and stepping them; *step / engine*: the two as a ratio.
+- *own ms*: time of such a step, without new scenes, minus the time that Box2D alone needs to create and step the same worlds. Actions are
+  random legal ones, redrawn if a block would touch an obstacle; *step / engine*: the ratio of the two times.
 - *planner steps/s*: the same whole steps over the planner's episodes in the first validation scenes, which are tall and stand.
-- *physics steps* are of those episodes too.
+- *physics steps*, *objects*, *step ms* and the columns after them: means over the same steps as *own ms*.
 
-The last line says whether the engine runs outside the interpreter's lock: two threads would then take the time of one.
+The last line says whether the engine releases the interpreter's lock: two threads then take the time of one.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ def choose(state: State, rng: np.random.Generator, mask: np.ndarray) -> Placemen
 
 
 def random_steps(task: str, count: int) -> float:
-    """Steps per second of a plain random legal builder, everything a learner needs included."""
+    """Steps per second of random legal play, with new scenes, masks and graphs."""
     rng = np.random.default_rng(0)
     done, begin = 0, clock()
     while done < count:
@@ -66,7 +64,8 @@ def random_steps(task: str, count: int) -> float:
 
 
 def building_episodes(task: str, count: int) -> list[tuple[State, Placement, Settled]]:
-    """Steps of episodes that build: (state, placement, what physics did), at least `count` of them."""
+    """At least `count` steps of random legal play: (state, placement, result of physics). A placement is drawn up to 30 times, until no
+    block touches an obstacle."""
     rng = np.random.default_rng(1)
     steps: list[tuple[State, Placement, Settled]] = []
     while len(steps) < count:
@@ -86,11 +85,11 @@ def building_episodes(task: str, count: int) -> list[tuple[State, Placement, Set
 
 
 Call = tuple[str, int, Any, Any]
-"""What was asked of the engine: the call, the number of its body, and what it was given."""
+"""A call of the engine: its name, the number of the body, and two arguments."""
 
 
 class Listening:
-    """A world that does what it is asked and keeps a list of it, so that the same can be asked of the engine alone."""
+    """A world that passes calls to the engine and records them, so that `engine_only` can repeat them."""
 
     def __init__(self) -> None:
         self.world = engine_world()
@@ -112,7 +111,7 @@ class Listening:
 
 
 class ListeningBody:
-    """A body of such a world."""
+    """A body of a `Listening` world. It records calls, too."""
 
     def __init__(self, body: Any, number: int, calls: list[Call]) -> None:
         self.body, self.number, self.calls = body, number, calls
@@ -137,14 +136,14 @@ LISTS: list[list[Call]] = []
 
 
 def calls_of(placed: Scene) -> list[Call]:
-    """All that is asked of the engine while a scene settles, but for questions."""
+    """The calls that change the engine's world while a scene settles."""
     with patch.object(physics, "engine_world", Listening):
         settle(placed)
     return LISTS.pop()
 
 
 def engine_only(calls: list[Call]) -> None:
-    """What Box2D itself does for a placement: the same bodies and shapes, and the same steps."""
+    """Repeats recorded calls: what Box2D alone does for a placement."""
     world = engine_world()
     world.set_contact_tuning(*CONTACT_TUNING)
     bodies: list[Any] = []
@@ -163,7 +162,7 @@ def engine_only(calls: list[Call]) -> None:
 
 
 def seconds(function: Callable[..., Any], calls: list[tuple[Any, ...]]) -> float:
-    """Time of all these calls."""
+    """Processor seconds of calls of `function` with each of these argument tuples."""
     begin = clock()
     for arguments in calls:
         function(*arguments)
@@ -171,7 +170,7 @@ def seconds(function: Callable[..., Any], calls: list[tuple[Any, ...]]) -> float
 
 
 def whole_step(state: State, placement: Placement) -> None:
-    """One environment step with all that a learner needs of the next state."""
+    """One environment step, with mask and graph of the next state."""
     after = step(state, placement).state
     CODEC.mask(after.scene)
     graph(after.scene)
@@ -226,11 +225,11 @@ def measure(task: str, count: int) -> list[str]:
 
 
 BODIES = 1500
-"""Of a world whose steps take nearly all of their time inside the engine."""
+"""Number of bodies of a world whose steps spend nearly all of their time inside the engine."""
 
 
 def threads_ratio(steps: int = 100) -> float:
-    """Time by the clock of two threads that each step a world of their own, over that of one thread: 1 without a lock, 2 with one."""
+    """Time by the clock of two threads, each with its own world, divided by that of one thread: 1 without a lock, 2 with one."""
 
     def heavy() -> Any:
         world = engine_world()
@@ -260,7 +259,7 @@ def threads_ratio(steps: int = 100) -> float:
 
 
 def main(count: Positional[int] = 2000) -> None:
-    """Prints the table of so many steps in each task."""
+    """Prints the table, from `count` steps in each task."""
     table = Table(title=f"hardest levels, {count} steps each, one core")
     for column in (
         "task",

@@ -1,7 +1,7 @@
 """Many random episodes: `python benchmarks/episodes.py [episodes]` counts why they ended and watches memory.
 
-Actions are arbitrary ones of all five action spaces, and legal relative ones, in all tasks and levels. It fails if anything raises or
-if a state is not finite.
+Actions are random ones of all action spaces, and legal relative ones, in all tasks and levels. Fails if anything raises, or if a state or
+a reward is not finite.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LEGAL = LegalAgent()
 
 
 def act(state: State, space: str, rng: np.random.Generator) -> Placement | None:
-    """Any action of an action space, or a legal one."""
+    """A random placement of an action space; for the space `legal`, a random legal one."""
     if space == "legal":
         return LEGAL.act([state], [rng])[0]
     codec = CODECS[space]()
@@ -34,12 +34,12 @@ def act(state: State, space: str, rng: np.random.Generator) -> Placement | None:
 
 
 def memory() -> float:
-    """Most memory this process has had so far, in MB."""
+    """Maximum memory of this process so far, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def main(count: Positional[int] = 10_000) -> None:
-    """Runs so many episodes and prints the table."""
+    """Plays `count` episodes and prints the table."""
     rng = np.random.default_rng(0)
     spaces = [*CODECS, "legal"]
     reasons: dict[str, Counter[str]] = {space: Counter() for space in spaces}

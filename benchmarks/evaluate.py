@@ -1,9 +1,8 @@
-"""How fast agents are measured: `python benchmarks/evaluate.py [AGENT [SCENES]]` times one and two workers in each task.
+"""Speed of evaluations: `python benchmarks/evaluate.py [AGENT [SCENES]]` times one and two workers in each task.
 
-At first the episodes/s of one and of two workers, hardest level, in turns so that a machine that is busy with other things is so
-for both. They are counted from the first finished group on; what comes before is told as well: starting a process takes a second
-or two, whatever it then does. Then how long 10,000 hardest Covering Hard episodes take with two workers: for
-`legal` that is to be under 2 minutes. A machine with fewer than two idle cores says nothing about the ratio.
+One and two workers evaluate the hardest level in turns, so that other load hits both. Episodes/s are counted from the first finished group
+of episodes on; the time before it, mostly the start of processes, has columns of its own. Then, for `legal` only, two workers play 10,000
+hardest episodes of Covering Hard, in less than 2 minutes if all is well. The ratio is meaningless with fewer than two idle cores.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ WHOLE = Evaluation("legal", "covering_hard", scenes=10_000, worst=0)
 
 
 def seconds(evaluation: Evaluation, workers: int) -> tuple[float, float]:
-    """Time until the first group of episodes is done, and from then until the result is in its file."""
+    """Seconds until the first group of episodes is done, and from then until the result is in its file."""
     with TemporaryDirectory() as folder:
         begin = clock()
         first = 0.0
@@ -42,7 +41,7 @@ def seconds(evaluation: Evaluation, workers: int) -> tuple[float, float]:
 
 
 def main(agent: Positional[str] = WHOLE.agent, scenes: Positional[int] = 4000) -> None:
-    """Prints the table of an agent on so many scenes of each task."""
+    """Prints the table of an agent on `scenes` scenes of each task."""
     columns = ("task (hardest)", "1 worker: episodes/s", "2 workers", "updates_per_step", "s to start 1 worker", "2 workers")
     table = Table(*columns, title=f"{agent}, {scenes} scenes, best of 2")
     for task in TASKS:

@@ -1,10 +1,10 @@
-"""How fast the learner is: steps/s of each network on the same real batches, latency of acting, bytes of replay, the whole loop.
+"""Speed of the learner: steps/s of each network on the same batches, latency of acting, bytes of replay, the whole loop.
 
     python benchmarks/learner.py [--task silhouette] [--batch 16] [--seconds 3] [--loop-seconds 30]
 
-A learner step is a forward and a backward pass over the states of a batch and a target pass over those that follow. Figures
-are the best of several rounds that take turns, so that what else the machine does at a time hits all alike. The layer of `objects` over
-placements × objects is also timed alone, in ns a pair and beside what the core can do.
+A learner step is a forward and a backward pass over the states of a batch, and a target pass over their next states. Figures are the best
+of several rounds in turns, so that other load hits all alike. The layer of `objects` over placements × objects is also timed alone, in ns
+per pair, and compared with the peak of the core.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ from trilith.world.tasks import get_task
 
 ROUNDS = 5
 SCENES = 64
-"""Whose placements × objects are timed: those of a batch of `objects`."""
+"""Number of scenes whose placements × objects are timed: as many as in a batch of `objects`."""
 MATRIX = 1024
-"""Side of the matrices whose product shows what a core can do."""
+"""Side of the square matrices whose product measures the peak of a core."""
 Form = Callable[..., Tensor]
-"""One of several functions that compute the same."""
+"""The compiled or the tensor form of a function."""
 
 
 @dataclass
@@ -72,19 +72,19 @@ class Options:
     """Benchmark the learner."""
 
     task: str = "silhouette"
-    """Whose hardest scenes to learn on."""
+    """Task whose hardest scenes are used."""
     batch: int = 16
     """Transitions of a learner step; the paper's is 16."""
     seconds: float = 3.0
-    """Time for each figure."""
+    """Seconds for each figure."""
     loop_seconds: float = 30.0
-    """Time for each recipe's whole loop, learner and actors in processes of their own; 0 leaves it out."""
+    """Seconds for the whole loop of each recipe, with actors in processes of their own; 0 leaves it out."""
     batches: tuple[int, ...] = ()
-    """Only time whole learner steps with these numbers of transitions, in compiled and in tensor form, as on a GPU."""
+    """Only time whole learner steps with these numbers of transitions, in the compiled form and in the tensor form that a GPU uses."""
 
 
 def best_of(jobs: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, float]:
-    """Shortest time of a call in milliseconds, a job each, over rounds in which all take turns."""
+    """Shortest time of a call of each job in milliseconds, over `ROUNDS` in which the jobs take turns."""
     best = dict.fromkeys(jobs, np.inf)
     for job in jobs.values():
         job()
@@ -92,7 +92,7 @@ def best_of(jobs: Mapping[str, Callable[[], object]], seconds: float) -> dict[st
         for name, job in jobs.items():
             until = time.process_time() + seconds / ROUNDS
             while True:
-                start = time.process_time()  # with one thread the same as time, but for what else the machine does
+                start = time.process_time()  # with one thread the same as time, without other load
                 job()
                 end = time.process_time()
                 best[name] = min(best[name], (end - start) * 1e3)
@@ -102,7 +102,7 @@ def best_of(jobs: Mapping[str, Callable[[], object]], seconds: float) -> dict[st
 
 
 def learner_step(net: QNet, before: list[State], after: list[State]) -> Callable[[], None]:
-    """A learner step without the optimiser, which is the same for all."""
+    """Returns a learner step without the optimiser, whose cost is the same for all."""
     schema = net.schema
     records, following = observe(schema, before), observe(schema, after)
     rng = np.random.default_rng(0)
@@ -120,7 +120,7 @@ def learner_step(net: QNet, before: list[State], after: list[State]) -> Callable
 
 
 def plain_step(net: PlainGraphNet, before: list[State], after: list[State], mask: str) -> Callable[[], None]:
-    """The same by the plain form, whose input is prepared beforehand."""
+    """Returns the learner step of the plain form. Its input is prepared beforehand."""
     here, there = (dense([state.scene for state in each]) for each in (before, after))
     rows = [int(reference_rows(state.scene)[0]) for state in before]
     each = torch.arange(len(before))
@@ -145,7 +145,7 @@ def plain_step(net: PlainGraphNet, before: list[State], after: list[State], mask
 
 
 def act(net: QNet, records: Records) -> None:
-    """Acting without exploring."""
+    """Chooses an action in each state, without exploration."""
     choices(net, records, np.zeros(len(records), dtype=bool), [np.random.default_rng(0)] * len(records))
 
 
@@ -193,7 +193,7 @@ def main(options: Options) -> None:
 
 
 def q_learner(options: Options) -> None:
-    """Whole learner steps of `objects`, optimiser and all, on the same batches: in torch alone, then step by step to what it is."""
+    """Times whole learner steps of `objects`, with the optimiser: in torch alone, then with one compiled part, then with both."""
     config: DQNConfig = recipe_config("objects", options.task).agent
     episodes, jobs = hardest_episodes(config, options.task), {}
     for name, attends, looks in (
@@ -220,7 +220,7 @@ def q_learner(options: Options) -> None:
 
 
 def batch_sizes(options: Options) -> None:
-    """Whole learner steps by the number of transitions: ms a step, and µs a transition."""
+    """Times whole learner steps by the number of transitions: ms per step, and µs per transition."""
     plain = (
         (attention, "relational_attention", relational_attention_plain), (objects, "look", look_by_tensors),
         (graph, "edge_function", edges_plain), (graph, "gru", gru_plain),
@@ -241,9 +241,9 @@ def batch_sizes(options: Options) -> None:
 
 
 def hardest_episodes(config: DQNConfig, task: str) -> list[Episode]:
-    """Episodes of the hardest level: played by chance, and corrected by the planner, whose scenes are as full as those of trained agents.
+    """Episodes of the hardest level: random ones, and corrections, whose scenes are as full as those of trained agents.
 
-    Those by chance avoid obstacles wherever one of the simulated actions does, or they would end with the first blocks.
+    Random episodes are played in warm-up: they avoid obstacles if a simulated action does. Otherwise they would end with the first blocks.
     """
     policy, levels = DQNPolicy(config, task, beyond=False), hardest_level(task)
     lengths = (float(SLOTS),) * len(levels)
@@ -252,15 +252,15 @@ def hardest_episodes(config: DQNConfig, task: str) -> list[Episode]:
 
 
 def hardest_level(task: str) -> tuple[float, ...]:
-    """Probabilities of levels: the last one alone."""
+    """Probabilities of levels: 1 for the last, 0 for the others."""
     return (0.0,) * (len(get_task(task).levels) - 1) + (1.0,)
 
 
 def placements_by_objects(options: Options) -> None:
-    """The first layer over placements × objects alone: all legal placements of 64 scenes, compiled and in torch.
+    """Times the first layer over placements × objects alone: all legal placements of 64 scenes, compiled and in torch.
 
-    GFLOP/s count the multiplications and additions that the layer consists of, 2 · 27 · P a pair of a placement and an object, and as
-    many again for the gradient of its weights; not those of columns, nor what the compiled form computes again on its way back.
+    GFLOP/s count the multiplications and additions of the layer: 2 · 40 · P per pair of a placement and an object, and as many for the
+    gradient of its weights; not those of columns, nor those that the compiled form repeats in the backward pass.
     """
     net = make_net(OBJECTS, make_schema(OBJECTS, options.task, beyond=False))
     assert isinstance(net, objects.ObjectsNet)
@@ -304,7 +304,7 @@ def placements_by_objects(options: Options) -> None:
 
 
 def actor_critics(options: Options) -> None:
-    """Learner steps/s of the actor-critics, on full sequences and on those that fresh policies play, actor steps/s and bytes."""
+    """Prints learner steps/s of the actor-critics, on full sequences and on those of untrained policies, actor steps/s and bytes."""
     print(f"actor-critics: {options.batch} sequences of 5, full ones (as the planner goes on) and those that were played")
     for encoder in ("mlp", "rnn", "gn", "cnn", "cnn-rn"):
         config: RS0Config = replace(recipe_config(f"{encoder}-rs0").agent, batch=options.batch)
@@ -318,7 +318,7 @@ def actor_critics(options: Options) -> None:
         for episode in collect(full.policy, options.task, CorrectRequest((0, 2), 16, levels, False)).episodes:
             full.replay.add(episode)
         left = full.replay.ring["left"][: len(full.replay) - config.length]
-        left[:] = np.maximum(left, config.length + 1)  # as if none ended but the last
+        left[:] = np.maximum(left, config.length + 1)  # as if no episode ended before the last
         rng = np.random.default_rng(0)
         took = best_of({"full": partial(full.step, rng), "played": partial(played.step, rng)}, options.seconds)
         speeds = "   ".join(f"{name} {1e3 / ms:.1f}" for name, ms in took.items())
@@ -326,7 +326,7 @@ def actor_critics(options: Options) -> None:
 
 
 def whole_loop(recipe: str, options: Options) -> None:
-    """Learner and actor steps/s of a recipe with as many actors as it is trained with, and how busy that keeps two cores."""
+    """Prints learner and actor steps/s of a recipe with its default number of actors, and the number of busy cores."""
     config = recipe_config(recipe, options.task)
     agent: DQNConfig = replace(config.agent, learning_starts=200)
     with tempfile.TemporaryDirectory() as folder:
@@ -347,7 +347,7 @@ def whole_loop(recipe: str, options: Options) -> None:
 
 
 class Meter(threading.Thread):
-    """How many cores a run and its processes keep busy from the first line of its log on, which is after their start. Needs /proc."""
+    """Measures how many cores a run and its processes keep busy, from the first line of its log on. Needs /proc."""
 
     def __init__(self, log: Path) -> None:
         super().__init__(daemon=True)
@@ -355,7 +355,7 @@ class Meter(threading.Thread):
         self.read: list[tuple[float, float]] = []
 
     def run(self) -> None:
-        """Reads clock and processor time twice a second for as long as there is a log."""
+        """Reads clock and processor time twice a second while there is a log."""
         while not self.log.exists():
             time.sleep(0.5)
         while self.log.exists():
@@ -366,7 +366,7 @@ class Meter(threading.Thread):
             time.sleep(0.5)
 
     def busy(self) -> float:
-        """Cores, the last two seconds left out, in which actors are sent home; nan if there was no time to tell."""
+        """Mean number of busy cores, without the last seconds, in which actors end; nan if there are fewer than six readings."""
         if len(self.read) < 6:
             return float("nan")
         (start, before), (end, after) = self.read[0], self.read[-4]

@@ -1,15 +1,14 @@
-"""What there is to earn in Silhouette: the least glue that completes each of its first hardest test scenes.
+"""The highest reward in Silhouette: the least glue that completes each of the first hardest test scenes.
 
     python benchmarks/least_glue.py [--scenes 300] [--results results/x.json …]
 
-In Silhouette there are as many steps as targets, so a scene is completed only if every block goes into a target, and what it then
-earns is a matter of glue alone, 0.5 each. Here all orders and all choices of what to glue are tried, those with less glue first, in
-the simulator and without any agent: with each block put on the middle of its target, and with each also put anywhere else that still
-fills it, where the weight of a stack can be shifted by up to a tenth of a block. Blocks can be shifted in more ways than are tried,
-so a scene may have more to earn than is found: with `--states 20 --shifts 5 --simulations 100000` it is 7.58 instead of 7.57 in the
-first 30, for six times the time.
+In Silhouette there are as many steps as targets, so a scene is completed only if every block fills a target. The reward then depends only
+on the number of sticky blocks, which cost 0.5 each. This benchmark searches all orders and all choices of sticky blocks in the simulator,
+those with less glue first. It does so twice: with each block on the middle of its target, and also with random shifts that still fill the
+target. Not all shifts are tried, so the result is a lower bound: with `--states 20 --shifts 5 --simulations 100000` it is 7.58 instead of
+7.57 in the first 30 scenes, for six times the time.
 
-`--results`: evaluations of the same scenes (`trilith evaluate … --out x.json`), to compare with scene by scene.
+`--results`: evaluations of the same scenes (`trilith evaluate … --out x.json`), to compare scene by scene.
 """
 
 from __future__ import annotations
@@ -34,27 +33,27 @@ from trilith.world.scene import SLOT_WIDTHS, Placement, Role
 from trilith.world.tasks.task import SPACING, layer_y
 
 FILLS = 0.085
-"""By how much of its width a block may lie beside its target: 90 % have to overlap, and what rests on others lies a little low."""
+"""Maximum shift of a block from the middle of its target, as a share of its width. 90 % must overlap, and stacked blocks rest a bit low."""
 
 
 @dataclass
 class Options:
-    """What to look at."""
+    """Options of the benchmark."""
 
     scenes: int = 300
-    """The first hardest test scenes."""
+    """Number of hardest test scenes, from the first."""
     states: int = 8
-    """Ways that are followed to have the same targets filled and the same blocks sticky; on the middle of each target: one."""
+    """Maximum number of states that are expanded with the same targets filled and the same blocks sticky; without shifts: 1."""
     shifts: int = 2
-    """Places beside the middle that are tried for each block, drawn anew each time."""
+    """Number of random shifts that are tried for each block."""
     simulations: int = 50_000
-    """Most placements that are tried in a scene."""
+    """Maximum number of placements that are tried in a scene."""
     results: tuple[Path, ...] = ()
     """Evaluations of the same scenes."""
 
 
 def least(state: State, states: int, shifts: int, simulations: int, rng: np.random.Generator) -> float | None:
-    """What completing a scene earns with the least glue that was found; None: it was not completed."""
+    """The return with the least glue that completes the scene; None if nothing completes it within `simulations`."""
     targets = [tuple(map(float, (*state.scene.pose[row, :2], state.scene.size[row, 0]))) for row in state.scene.rows(Role.TARGET)]
     slots = [int(np.argmin(np.abs(np.asarray(SLOT_WIDTHS) - width))) for _, _, width in targets]
     below = [
@@ -63,7 +62,7 @@ def least(state: State, states: int, shifts: int, simulations: int, rng: np.rand
     ]
     number = count()
     ways = [(0, 0, 0.0, next(number), frozenset[int](), frozenset[int](), state)]
-    """Less glue first, then more targets filled, then any; which are filled, and by a sticky block; the state."""
+    """Heap of (sticky blocks, −filled targets, random number, unique number, filled targets, targets with a sticky block, state)."""
     followed: Counter[tuple[frozenset[int], frozenset[int]]] = Counter()
     tried = 0
     while ways and tried < simulations:
@@ -87,7 +86,7 @@ def least(state: State, states: int, shifts: int, simulations: int, rng: np.rand
 
 
 def main() -> None:
-    """Prints what was found."""
+    """Searches all scenes and prints the table."""
     options = tyro.cli(Options, description=__doc__)
     known = {path.stem: read_json(path)["rewards"][: options.scenes] for path in options.results}
     found: dict[str, list[float]] = {"on the middle of targets": [], "anywhere in targets": []}

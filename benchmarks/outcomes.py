@@ -1,19 +1,18 @@
-"""How well the network of `objects` learns what comes of a placement, all else left out: its reward, and whether it ends the episode.
+"""How well the network of `objects` learns the outcomes of placements alone: the reward, and whether the episode ends.
 
     python benchmarks/outcomes.py [--task covering_hard] [--states 2000] [--seconds 60] [--message 16 32 64] [--layers 1 3]
     python benchmarks/outcomes.py --scales 3 15 75 --tensors --updates 1500      # and the same with other scales
 
-States are those of random legal play and of the agent `objects` in turns, on the hardest level. Ten placements of each are simulated: the
-agent's best, its neighbours in offset, and random legal ones. The outcome heads alone are then trained, on batches of 64 states, mirrored
-half of the time, for so many seconds of the processor. Printed are, of the last 15 % of the states, one line a variant:
+States are those of random legal play and of the agent `objects` in turns, on the hardest level. Ten placements in each state are simulated:
+the agent's best, its neighbours in offset, and random legal ones. The network is trained on them by the losses of its outcome heads alone,
+on batches of 64 states, mirrored half of the time, for `--seconds`. It is tested on the last 15 % of the states, one line per variant:
 
-- *ends told right*: share of placements of which the network says rightly whether they end the episode;
-- *area*: area under the curve of right against false alarms, 0.5 by chance and 1 at best;
-- *reward error*: root mean squared error of the reward, divided by the rewards' standard deviation; 1 is what their mean would do.
+- *ends told right*: share of placements for which the network predicts correctly whether they end the episode;
+- *area*: area under the ROC curve of the predicted end, 0.5 by chance and 1 at best;
+- *reward error*: root mean squared error of the reward, divided by the standard deviation of rewards; 1 if the mean is predicted.
 
-The scales that lengths are multiplied by are built into the package's compiled loops. So other scales, as all with `--tensors`, are
-computed in tensor operations, which are slower where a scene has many placements: compare scales by updates, and give each variant as many
-(`--updates`).
+The package's compiled loops have fixed scales (`SCALES`). Other scales, and all with `--tensors`, are computed by tensor operations, which
+are slower. So compare scales after equal numbers of updates (`--updates`).
 """
 
 from __future__ import annotations
@@ -55,12 +54,12 @@ from trilith.world.episode import State, start, step
 from trilith.world.scene import SLOTS, Bools, Floats, Ints
 
 TRIED = 10
-"""Placements of a state that are simulated."""
+"""Number of placements of a state that are simulated."""
 NEIGHBOURS = (0, -1, 1, -2, 2)
-"""Offsets of some of them, less that of the agent's best."""
+"""Differences of offset between the agent's best placement and those tried beside it."""
 HELD_OUT = 0.15
 BATCH, RATE, WARMUP = 64, 1e-3, 200
-"""States of an update; learning rate of Adam, which falls to 0 along a cosine; updates over which it rises."""
+"""States per update; learning rate of Adam, which falls to 0 along a cosine; updates of its linear warm-up."""
 
 
 @dataclass
@@ -70,26 +69,26 @@ class Options:
     task: str = "covering_hard"
     """silhouette, connecting, covering or covering_hard."""
     states: int = 2000
-    """Of which ten placements each are simulated."""
+    """Number of states, with ten placements each."""
     agent: str = "objects"
-    """Who plays beside chance: a name, or the folder of a run; without it all is by chance."""
+    """Agent that plays in turns with random play: a name, or the folder of a run."""
     seconds: float = 60.0
-    """Of the processor, for the training of each variant."""
+    """Processor seconds of the training of each variant."""
     updates: int | None = None
-    """As many instead, however long they take."""
+    """Number of updates per variant, instead of `seconds`."""
     scales: tuple[float, ...] = SCALES
-    """Of lengths, in 1/m."""
+    """Factors of the lengths, in 1/m."""
     message: list[int] = field(default_factory=lambda: [OBJECTS.net.message])
-    """Units of what a placement sees of one object; each a variant."""
+    """Sizes of a message, a variant each."""
     layers: list[int] = field(default_factory=lambda: [OBJECTS.net.layers])
-    """Layers of the transformer; each a variant."""
+    """Numbers of layers, a variant each."""
     tensors: bool = False
-    """Compute the package's scales in tensor operations, too."""
+    """Use tensor operations also for the package's scales."""
     seed: int = 0
 
 
 class Data(NamedTuple):
-    """States, and what came of placements in them."""
+    """N states, and the outcomes of 10 placements in each."""
 
     records: Records
     """(N,)"""
@@ -102,7 +101,7 @@ class Data(NamedTuple):
 
 
 def player(options: Options) -> Agent | None:
-    """The agent that plays; None, and a line that says so, if there is none."""
+    """The agent of the options. If it has no weights for the task, prints so and returns None."""
     try:
         if trained_for(options.agent, options.task):
             return load(options.agent)
@@ -113,7 +112,7 @@ def player(options: Options) -> Agent | None:
 
 
 def collect(options: Options, schema: ReplaySchema) -> Data:
-    """Plays until there are enough states. Episodes by chance go on as long as any of the placements that were tried lets them."""
+    """Plays until there are enough states. Random play ends an episode only if all placements that were tried end it."""
     rng, agent, kept = np.random.default_rng(options.seed), player(options), list[tuple[State, Ints, list[float], list[bool]]]()
     number = 0
     with Progress(f"{options.task}: simulating", options.states) as progress:
@@ -139,7 +138,7 @@ def collect(options: Options, schema: ReplaySchema) -> Data:
 
 
 def to_try(schema: ReplaySchema, state: State, best: tuple[int, ...] | None, rng: np.random.Generator) -> Ints:
-    """(10, 4): legal actions to simulate, the best one and its neighbours first, if it is known; (0, 4) if nothing is legal."""
+    """(10, 4): legal actions to simulate; `best`, unless None, and its neighbours come first. (0, 4) if nothing is legal."""
     mask = schema.codec.mask(state.scene)
     assert mask is not None
     free = mask[:, reference_rows(state.scene)]  # (7, R, offsets)
@@ -158,7 +157,7 @@ def to_try(schema: ReplaySchema, state: State, best: tuple[int, ...] | None, rng
 
 @contextmanager
 def by_tensors(scales: tuple[float, ...]) -> Iterator[None]:
-    """The network computes what placements see in tensor operations, with any scales."""
+    """Context manager: the network computes messages by tensor operations, with these scales."""
     with patch.object(placements, "SCALES", scales), patch.object(objects, "look", objects.look_by_tensors):
         yield
 
@@ -175,7 +174,8 @@ class Bench:
         self.train_states = round(len(data.records) * (1 - HELD_OUT))
 
     def outcomes(self, which: Ints, mirror: Bools) -> tuple[Tensor, Tensor]:
-        """(m,), (m,): rewards and log-odds of an end that are predicted of the placements of states (b,), of which some are mirrored."""
+        """Predicted rewards (m,), and log-odds (m,) of an end, of the placements in the states `which` (b,). `mirror` (b,): which states to
+        mirror."""
         batch = self.schema.unpack(self.data.records[which], mirror)
         actions = self.schema.mirror_actions(self.data.actions[which].reshape(-1, 4), mirror.repeat(TRIED))
         scenes = torch.arange(len(which)).repeat_interleave(TRIED)
@@ -185,7 +185,7 @@ class Bench:
         return told.reward, told.end
 
     def train(self) -> tuple[int, float]:
-        """Updates that were made, and the seconds of the processor that they took."""
+        """Trains. Returns the number of updates and their processor seconds."""
         options, data, rng = self.options, self.data, np.random.default_rng(self.options.seed)
         optimiser = torch.optim.Adam(self.net.parameters(), lr=RATE, fused=True)
         begin, updates, done = time.process_time(), 0, 0.0
@@ -206,7 +206,7 @@ class Bench:
 
     @torch.no_grad()
     def test(self) -> tuple[float, float, float]:
-        """On the states that were held out: share of ends told right, area under the curve, relative error of rewards."""
+        """On the held-out states: share of correctly predicted ends, area under the ROC curve, relative error of rewards."""
         every = np.arange(self.train_states, len(self.data.records))
         parts = [self.outcomes(some, np.zeros(len(some), dtype=bool)) for some in np.array_split(every, -(-len(every) // BATCH))]
         reward, end = (torch.cat(each).numpy() for each in zip(*parts, strict=True))
@@ -216,7 +216,7 @@ class Bench:
 
 
 def area(happened: Bools, score: Floats | NDArray[np.float32]) -> float:
-    """Probability that what happened (n,) has a higher score (n,) than what did not: the area under the curve; nan if all is alike."""
+    """Area under the ROC curve of `score` (n,) as a predictor of `happened` (n,); nan if all of `happened` are equal."""
     rank = np.empty(len(score))
     rank[np.argsort(score)] = np.arange(len(score))
     yes = int(happened.sum())

@@ -1,12 +1,12 @@
-"""What seeing segmented images costs: learning, acting and searching by networks that see objects, windows of them, or whole images.
+"""The cost of segmented images: learning, acting and search by networks that read objects, windows around objects, or whole images.
 
     python benchmarks/pixels.py [--tasks silhouette covering_hard] [--batch 16] [--rounds 6] [--search-seconds 4]
 
-A learner step is a forward and a backward pass over the states of a batch and a target pass over those that follow, real ones at
-the hardest level, pictures drawn anew each time. Acting is valuing all actions in 1, 8 and 32 states at once, as agents do: ours
-without torch. From windows, which are then remembered, it is timed twice: where none has been seen before, and where all have. In an
-episode most have. Searches decide with 10 simulations in 16 episodes side by side, physics included. Times are of the processor, the
-shortest of several rounds; those of searches are means.
+A learner step is a forward and a backward pass over the states of a batch and a target pass over as many others, all at the hardest level;
+pictures are drawn each time. Acting is the computation of all values in 1, 8 and 32 states at once, except for whole images without torch.
+Features of windows are cached, so acting from windows is timed twice: with an empty cache and, as "again", with all windows cached. In an
+episode most are. Searches decide with 10 simulations in 16 episodes at once, physics included. Times are processor times, the shortest of
+several rounds; those of searches are means.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from trilith.world.observations.image import COORDINATES, PIXELS
 
 BUDGET, SIDE_BY_SIDE = 10, 16
 ACTING = (1, 8, 32)
-"""Numbers of states that are decided in at once."""
+"""Numbers of states whose values are computed at once."""
 
 
 class WholeCNN(ObjectCNN):
-    """The same by whole images, which are made from the windows."""
+    """As `ObjectCNN`, but reads whole images, which are made from the windows."""
 
     def forward(self, batch: SceneBatch) -> Tensor:
         features: Tensor = plain_features(self, whole_images(batch))
@@ -74,17 +74,17 @@ class Options:
     """Benchmark networks that see pixels."""
 
     tasks: list[str] = field(default_factory=lambda: ["silhouette", "covering_hard"])
-    """Whose hardest scenes to see."""
+    """Tasks whose hardest scenes are used."""
     batch: int = 16
     """Transitions of a learner step."""
     rounds: int = 6
-    """Times that each is measured."""
+    """Number of times that each figure is measured."""
     search_seconds: float = 4.0
-    """Time for each search; 0 leaves them out."""
+    """Seconds for each search; 0 leaves them out."""
 
 
 def legal(config: DQNConfig) -> DQNConfig:
-    """The network of a config with the same mask for all."""
+    """The options of `objects` with the network of `config`, so that all have the same mask."""
     return replace(OBJECTS, net=config.net)
 
 
@@ -96,11 +96,11 @@ FORMS: dict[str, tuple[DQNConfig, bool]] = {
     "graph, windows": (legal(CNN_GN_DQN), False),
     "graph, whole images": (legal(CNN_GN_DQN), True),
 }
-"""Config of each form, and whether it sees whole images."""
+"""Maps each form to its config, and whether it reads whole images."""
 
 
 def best(job: Callable[[], object], rounds: int, before: Callable[[], object] = lambda: None) -> float:
-    """Milliseconds of the fastest call, `before` each of which something is done that is not timed."""
+    """Milliseconds of the fastest call of `job`. `before` is called before each, and not timed."""
     job()
     found = []
     for _ in range(rounds):
@@ -112,7 +112,7 @@ def best(job: Callable[[], object], rounds: int, before: Callable[[], object] = 
 
 
 def learner_step(net: QNet, here: Records, there: Records) -> Callable[[], None]:
-    """A learner step without the optimiser, which is the same for all."""
+    """Returns a learner step without the optimiser, whose cost is the same for all."""
     actions = net.best(net.schema.unpack(here))[0]
 
     def run() -> None:
@@ -125,7 +125,7 @@ def learner_step(net: QNet, here: Records, there: Records) -> Callable[[], None]
 
 
 def searched(net: QFunction, task: str, seconds: float) -> float:
-    """Simulations a second in episodes on validation scenes."""
+    """Simulations per second in episodes on validation scenes."""
     agent = SearchAgent(DQNAgent(net), SearchConfig(BUDGET))
     first = [start_in_set(task, "hardest", "valid", i) for i in range(SIDE_BY_SIDE)]
     rngs = [np.random.default_rng(i) for i in range(SIDE_BY_SIDE)]
@@ -158,7 +158,7 @@ def measured(config: DQNConfig, whole: bool, task: str, found: list[State], opti
     for count in ACTING:
         job = partial(acting.values, records[:count])
         cell = f"{best(job, 3 * options.rounds):.1f}"
-        if isinstance(acting, ActingPixels):  # which forgets what it has seen when it is given weights
+        if isinstance(acting, ActingPixels):  # loading weights empties its cache
             cell = f"{best(job, 3 * options.rounds, before=partial(acting.load, net.weights())):.1f}, again {cell}"
         acts.append(cell)
     searches = f"{searched(acting, task, options.search_seconds):.0f}" if options.search_seconds else "-"

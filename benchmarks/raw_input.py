@@ -1,14 +1,14 @@
-"""What the raw input of a placement is worth without a network: a linear fit to it, played greedily, beside the agent `objects`.
+"""Mean rewards of linear fits to the raw input of placements, played greedily, beside the agent `objects`.
 
     python benchmarks/raw_input.py [--task silhouette] [--scenes 200] [--placements 20000]
 
-A placement is described by what the first layer of `objects` sees of each object (`trilith/networks/inputs/placements.py`), as sums and
-maxima over the objects of each type; and by its kind of block, the type of its reference and its offset, one-hot. To that a ridge
-regression is fitted, without and with glue each, on placements of random legal play, half of its episodes on the hardest level and half on
-all: of the reward of the placement, and of the return from it on. Then the first hardest test scenes are played by these:
+The features of a placement are the input columns of the first layer of `objects` (`trilith/networks/inputs/placements.py`), as sums and
+maxima over the objects of each role; and its kind of block, the role of its reference and its offset, one-hot. Ridge regressions, one
+without and one with glue, predict the reward of a placement and the return from it on. Their data are placements of random legal play, half
+of the episodes on the hardest level and half on all. Then the first hardest test scenes are played by these agents:
 
-- *reward*, *return*: the legal placement of the highest prediction;
-- *rule*: the legal placement of the highest predicted reward, any of those whose prediction is equal to a tenth.
+- *reward*, *return*: the legal placement with the highest prediction;
+- *rule*: the same by reward, after predictions are rounded to a tenth; ties are broken at random.
 
 Mean rewards have 95 % intervals. An agent that earned little more than these would owe it to its input, not to what it has learned.
 """
@@ -41,13 +41,13 @@ from trilith.world.episode import State, start
 from trilith.world.scene import SLOTS, Floats, Ints, Placement, Role
 
 TYPES = (Role.BLOCK, Role.TARGET, Role.OBSTACLE, Role.FLOOR)
-"""Of the objects that a placement sees."""
+"""The roles of the objects that are pooled separately."""
 RAISED = 32.0
-"""More than any column is below 0."""
+"""A number above the absolute value of every input column."""
 RIDGE = 1e-3
-"""Weight of squared coefficients, of columns with a standard deviation of 1, beside the mean squared error."""
+"""Ridge penalty: the weight of the squared coefficients of standardized columns, relative to the mean squared error."""
 TOGETHER = 32
-"""States that are described at once, so that memory stays small."""
+"""Number of states whose features are computed at once. It limits the memory."""
 
 
 @dataclass
@@ -57,18 +57,18 @@ class Options:
     task: str = "silhouette"
     """silhouette, connecting, covering or covering_hard."""
     scenes: int = 200
-    """Hardest test scenes to play."""
+    """Number of hardest test scenes to play."""
     placements: int = 20_000
-    """Of random legal play, to fit to."""
+    """Number of placements of random legal play in the data of the fits."""
     seed: int = 0
 
 
 def described(scenes: SceneBatch, offsets: int, scene: Ints, kind: Ints, reference: Ints, offset: Ints) -> Floats32:
-    """(m, 238): the raw input of placements (m,), those of a scene one after another, pooled."""
+    """(m, 342): the features of m placements, with 15 offsets. The placements of a scene follow one another."""
     placed = locate(scenes, offsets, np.array(KIND_WIDTHS, np.float32), scene, kind, reference, offset.astype(np.float32))
-    # The layer itself, with the identity as weights for each type of objects. What it sees is raised, so that nothing is rectified away,
-    # and the objects of other types are lowered, so that all of theirs is.
-    of_type = np.equal.outer(scenes.role[scenes.present], TYPES).repeat(COLUMNS, axis=1)  # (n, 4 · 27)
+    # The layer itself, with the identity as weights for each role. The ReLU keeps the columns of objects of this role, because RAISED is
+    # added to them, and removes those of other objects, because RAISED is subtracted.
+    of_type = np.equal.outer(scenes.role[scenes.present], TYPES).repeat(COLUMNS, axis=1)  # (n, 4 · 40)
     weight = np.tile(np.eye(COLUMNS, dtype=np.float32), (len(TYPES), 1))
     seen = np.empty((len(scene), 2 * len(weight)), np.float32)
     first = np.searchsorted(scene, np.arange(len(scenes) + 1))
@@ -86,14 +86,14 @@ def described(scenes: SceneBatch, offsets: int, scene: Ints, kind: Ints, referen
 
 
 class Linear:
-    """An agent that places greedily by a linear prediction of what placements are worth."""
+    """An agent that makes the legal placement with the highest linear prediction."""
 
     def __init__(self, schema: ReplaySchema, weights: Floats, tenths: bool = False) -> None:
         self.schema, self.weights, self.tenths = schema, weights, tenths
-        """`weights` (239, 2): of the description and a constant, without and with glue."""
+        """`weights` (343, 2): coefficients of the features and a constant, without and with glue. `tenths`: round predictions to tenths."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """The placement of the highest prediction in each state, any of several; it stops where nothing is legal."""
+        """The placement with the highest prediction in each state; ties are broken at random. Stops if nothing is legal."""
         found: list[Placement | None] = []
         for begin in range(0, len(states), TOGETHER):
             some = states[begin : begin + TOGETHER]
@@ -117,7 +117,7 @@ class Linear:
 
 
 def fit(schema: ReplaySchema, options: Options) -> tuple[Floats, Floats]:
-    """(239, 2) each: weights that predict the reward of a placement, and the return from it on; without and with glue."""
+    """Weights (343, 2) that predict the reward of a placement, and weights (343, 2) for the return; without and with glue."""
     rng = np.random.default_rng(options.seed)
     seen, sticky, rewards, returns = list[Floats32](), list[bool](), list[float](), list[float]()
     while len(sticky) < options.placements:
@@ -134,19 +134,19 @@ def fit(schema: ReplaySchema, options: Options) -> tuple[Floats, Floats]:
             rewards += episode.rewards[: len(made)]
             returns += np.cumsum(episode.rewards[: len(made)][::-1])[::-1].tolist()
     glued, inputs, targets = np.array(sticky), np.concatenate(seen), np.array([rewards, returns]).T
-    both = [ridge(inputs[glued == glue], targets[glued == glue]) for glue in (False, True)]  # (239, 2) each: reward, return
+    both = [ridge(inputs[glued == glue], targets[glued == glue]) for glue in (False, True)]  # (343, 2) each: reward, return
     for name, k in (("reward", 0), ("return", 1)):
         predicted = np.where(glued, *(inputs @ weights[:-1, k] + weights[-1, k] for weights in both[::-1]))
         left = np.mean((predicted - targets[:, k]) ** 2) / targets[:, k].var()
         print(
             f"{options.task}: {len(glued)} placements of random legal play; the fit explains {1 - left:.0%} of the variance of their {name}"
         )
-    weights = np.stack(both, axis=-1)  # (239, reward or return, glue)
+    weights = np.stack(both, axis=-1)  # (343, reward or return, glue)
     return weights[:, 0], weights[:, 1]
 
 
 def ridge(inputs: Floats32, targets: Floats) -> Floats:
-    """(d + 1, t): coefficients and a constant that predict targets (m, t) from inputs (m, d)."""
+    """Ridge regression: coefficients and a constant (d + 1, t) that predict `targets` (m, t) from `inputs` (m, d)."""
     mean, spread = inputs.mean(axis=0, dtype=np.float64), inputs.std(axis=0, dtype=np.float64)
     spread[spread == 0] = 1
     scaled, middle = (inputs - mean) / spread, targets.mean(axis=0)
@@ -156,7 +156,7 @@ def ridge(inputs: Floats32, targets: Floats) -> Floats:
 
 
 def main(options: Options) -> None:
-    """Prints the table."""
+    """Fits, plays and prints the table."""
     schema = make_schema(OBJECTS, options.task)
     by_reward, by_return = fit(schema, options)
     agents: dict[str, Agent] = {

@@ -1,15 +1,15 @@
 """How blocks come to rest in this engine: `python benchmarks/rest.py [SCENES [PLACEMENTS]]`.
 
-It prints what three constants are chosen by: `SPACING` in tasks/task.py, `CONTACT_TUNING` and `REST_SPEED` in physics.py.
+It prints the figures behind three constants: `SPACING` in tasks/task.py, `CONTACT_TUNING` and `REST_SPEED` in physics.py.
 
-- Where the centres of stacked blocks lie, each placed 0.04 m above its target and left to settle before the next; and how
-  much of its target the topmost (in six layers, the one with the most to go wrong) overlaps.
-- How many targets of generated silhouettes are filled when every one is given its block from the bottom up, sticky, with the
-  obstacles taken away: how many scenes the rest heights alone spoil.
-- How soon the world counts as at rest, and how far any block still moves from there to the end of the full 20 s, for other
-  damping ratios of contacts and other rest speeds. The placements are those that planner and script play in the first
-  validation scenes of each task's hardest level. The full 20 s are run twice: as `settle` runs them, where the engine puts to
-  sleep what was slower than 0.05 m/s for 0.5 s, and with that sleep turned off.
+- Heights of the centres of stacked blocks, each placed 0.04 m above its target and settled before the next; and the share of its target
+  that the topmost block overlaps.
+- The share of targets of generated silhouettes that are filled if each gets a sticky block, from the bottom up, without obstacles. It shows
+  how many scenes fail because of the rest heights alone.
+- Physics steps until the world counts as at rest, and the largest distance that a block still moves from then to the end of the full 20 s,
+  for several damping ratios of contacts and rest speeds. The placements are those of planner and script in the first validation scenes of
+  each task's hardest level. The full 20 s are run twice: with the engine's sleep, which stops a body that was slower than 0.05 m/s for
+  0.5 s, and without.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from trilith.world.tasks.silhouette import filled
 from trilith.world.tasks.task import layer_y
 
 Piece = tuple[float, float, float]
-"""x, y and width of a target."""
+"""Centre (x, y) and width of a target, in metres."""
 
 
 def tower(*layers: list[tuple[float, float]]) -> list[Piece]:
-    """Targets layer by layer, from the (x, width) of each."""
+    """Targets from the (x, width) of each; one list per layer, from the lowest."""
     return [(x, layer_y(k), width) for k, layer in enumerate(layers) for x, width in layer]
 
 
@@ -50,11 +50,11 @@ TOWERS: dict[str, list[Piece]] = {
     "five large on a small": tower([(0.0, SMALL)], *[[(0.0, LARGE)]] * 5),
     "seven large on a small": tower([(0.0, SMALL)], *[[(0.0, LARGE)]] * 3, *[[(-1.925, LARGE), (1.925, LARGE)]] * 2),
 }
-"""The last is the heaviest that eight targets can be, and stands only with glue."""
+"""The last tower is the heaviest of eight targets. It stands only with glue."""
 
 
 def build(targets: list[Piece], sticky: bool) -> Scene:
-    """The scene after each target was given its block, in order."""
+    """The scene after a block was placed on each target, in order."""
     scene = fresh_scene([(x, y, width, BLOCK_HEIGHT) for x, y, width in targets], [])
     for x, y, width in targets:
         scene = settle(place(scene, Placement(SLOT_WIDTHS.index(width), x, y + CLEARANCE, sticky), keep=True)).scene
@@ -62,7 +62,7 @@ def build(targets: list[Piece], sticky: bool) -> Scene:
 
 
 def towers() -> Table:
-    """Where the blocks of a few towers rest."""
+    """The table of heights at which the blocks of `TOWERS` rest."""
     table = Table(title="heights of the centres of stacked blocks, placed one after another")
     table.add_column("tower")
     table.add_column("glue")
@@ -83,7 +83,7 @@ def towers() -> Table:
 
 
 def silhouettes(count: int) -> Table:
-    """How many targets of generated scenes can be filled."""
+    """The table of filled targets, for `count` generated scenes per level."""
     table = Table(title=f"{count} silhouettes of each level without their obstacles, built from the bottom up, all sticky")
     for column in ("level", "targets filled", "of the sixth layer", "scenes filled"):
         table.add_column(column, justify="left" if column == "level" else "right")
@@ -104,7 +104,7 @@ def silhouettes(count: int) -> Table:
 
 
 def played(task: str, count: int) -> list[Scene]:
-    """Scenes with a block just placed, at least `count`: all those of whole episodes, the planner's and the script's in turn."""
+    """At least `count` scenes with a block just placed, from whole episodes of the planner and of the script in turn."""
     placed: list[Scene] = []
     index = 0
     while len(placed) < count:
@@ -121,14 +121,15 @@ def played(task: str, count: int) -> list[Scene]:
 
 
 def awake_world() -> Any:
-    """A world of the engine in which nothing sleeps."""
+    """A world of the engine without sleep."""
     world = engine_world()
     world.sleeping_enabled = False
     return world
 
 
 def rest(placed: list[Scene]) -> str:
-    """Mean physics steps to rest, and the largest distance (mm) of a block from where it is at the end of either full 20 s."""
+    """As text: mean physics steps to rest, and the largest distance (mm) of a block at rest from its position after the full 20 s, with the
+    engine's sleep and without."""
     steps, moved = [], []
     for scene in placed:
         early, full = settle(scene), settle(scene, early_stop=False)
@@ -142,7 +143,7 @@ def rest(placed: list[Scene]) -> str:
 
 
 def rules(count: int) -> Table:
-    """Steps and movement under each rest rule."""
+    """The table of steps and movement, by damping ratio and rest speed."""
     placed = {task: played(task, count) for task in TASKS}
     table = Table(
         title=f"physics steps until at rest (slower for {physics.REST_STEPS} steps), and largest movement (mm) from there "
@@ -161,7 +162,7 @@ def rules(count: int) -> Table:
 
 
 def main(scenes: Positional[int] = 200, placements: Positional[int] = 300) -> None:
-    """Prints the tables of so many silhouettes and so many placements."""
+    """Prints the tables, from `scenes` silhouettes per level and at least `placements` placements per task."""
     console = Console(width=140)
     console.print(towers())
     console.print(silhouettes(scenes))

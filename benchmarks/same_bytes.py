@@ -1,15 +1,15 @@
-"""Whether the world is still the same, byte for byte: proof that a change made it faster and nothing else.
+"""Checks that a change of the code leaves every outcome of the world the same, byte for byte.
 
 `python benchmarks/same_bytes.py record before.json` writes a digest of every step of many episodes. With the changed code,
-`python benchmarks/same_bytes.py compare before.json` plays them again and tells where a digest differs.
+`python benchmarks/same_bytes.py compare before.json` plays them again and prints where a digest differs.
 
-The digest of a step covers the scene, the reward, the end, what physics tells of it, the mask and the graph, and of some steps the
-frames. In each task, at levels of every kind:
+The digest of a step covers the scene, the reward, the end, the result of physics, the mask and the graph, and for some steps the frames.
+In each task:
 
-- *legal*: random legal relative placements, sticky half of the time, redrawn where they end an episode at an obstacle.
-- *anywhere*: random placements that may overlap something or lie outside of where blocks may be.
+- *legal*: random legal relative placements, sticky half of the time, undone and redrawn if they end the episode by a failure.
+- *anywhere*: the same with random placements that may overlap something or lie outside the area where blocks may be.
 - *tumbling*: not steps, but heaps of blocks at any angle and speed, some of them overlapping, left to settle.
-- *script*, *planner*, *objects*: episodes of the scripted builder, the planner and the shipped agent in hardest scenes.
+- *script*, *planner*, *objects*: episodes of these agents in hardest scenes.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from trilith.world.tasks import TASKS, Level, get_task
 
 CODEC, CODEC_XY = DiscreteRelative(), DiscreteRelativeXY(5)
 RECORD = 8
-"""Every so many steps are recorded with their frames."""
+"""One in so many steps is recorded with its frames."""
 TRIES = 30
-"""Placements that may fail in one state before another episode begins."""
+"""Number of failed placements in one state after which another episode begins."""
 
 
 def digest(scene: Scene, settled: Settled | None, *others: object) -> str:
-    """A short name for everything that an outcome is."""
+    """A digest of an outcome: the scene, the result of physics, `others`, the masks and the graph."""
     sha = hashlib.sha256(repr((others, settled and (settled.hit, settled.steps))).encode() + scene.tobytes())
     if settled is not None:
         sha.update(settled.scene.tobytes() + (b"" if settled.frames is None else settled.frames.tobytes()))
@@ -54,7 +54,7 @@ def digest(scene: Scene, settled: Settled | None, *others: object) -> str:
 
 
 def starts(task: str) -> Iterator[State]:
-    """Beginnings of episodes, half of them at the hardest level and half of them at any."""
+    """Yields initial states: every second one at the hardest level, the others at each level in turn."""
     levels: list[Level] = ["hardest", "all", "hardest", *get_task(task).levels, *get_task(task).generalisation]
     for number in range(10**9):
         level = "hardest" if number % 2 else levels[number // 2 % len(levels)]
@@ -62,7 +62,7 @@ def starts(task: str) -> Iterator[State]:
 
 
 def played(states: Iterator[State], choose: Callable[[State], Placement | None]) -> Iterator[str]:
-    """The digest of every step. A step that ends an episode by a failure is taken back."""
+    """Yields the digest of every step, including steps that end the episode by a failure. Such a step is undone, at most `TRIES` times."""
     done = 0
     for first in states:
         state, tries = first, 0
@@ -122,7 +122,7 @@ def agent(task: str, who: Agent, split: Split, scenes: int) -> Iterator[str]:
 
 
 def sources(task: str) -> dict[str, tuple[int, Iterator[str]]]:
-    """The digests of each kind of episode, and at most how many of them count."""
+    """Maps each kind of episode to (maximum number of digests, iterator of digests)."""
     return {
         "legal": (4000, legal(task)),
         "anywhere": (800, anywhere(task)),
@@ -134,7 +134,7 @@ def sources(task: str) -> dict[str, tuple[int, Iterator[str]]]:
 
 
 def main(what: Positional[Literal["record", "compare"]], path: Positional[Path], share: float = 1.0) -> None:
-    """Records the digests in a file, or compares with it; with a `share` below 1 only the first ones of each kind."""
+    """Records digests in a file, or compares with it. With `share` below 1, only this part of each kind."""
     before: dict[str, Any] = {} if what == "record" else read_json(path)
     now: dict[str, list[str]] = {}
     wrong = 0

@@ -1,11 +1,11 @@
-"""What costs more where there is more: a step, a decision and a learner step by the numbers of objects, offsets and scenes.
+"""Growth of costs: time of a step, a decision and a learner step by the numbers of objects, offsets and scenes.
 
     python benchmarks/scaling.py [--rounds 3]
 
 Scenes of Connecting's first level with small blocks in rows of 15, up to 120 objects. A step is a placement on top, settled, with the next
-mask; a decision and a learner step are those of the network `objects` with fresh weights, the latter without the optimiser. Only one number
-changes at a time; others are 30 objects, 15 offsets, and 1 scene for a decision or 8 for a learner step. Times are of the processor, the
-shortest of several rounds. The exponent is the slope of a line through the logarithms: 1 means that twice as many cost twice as much.
+mask. A decision and a learner step are those of the network `objects` with untrained weights, the latter without the optimiser. Only one
+number changes at a time; the others are 30 objects, 15 offsets, and 1 scene for a decision or 8 for a learner step. Times are processor
+times, the shortest of several rounds. The exponent is the slope of a line through the logarithms: 1 if twice as many cost twice as much.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from trilith.world.scene import Placement
 
 OBJECTS_NUMBERS, OFFSETS_NUMBERS, SCENES_NUMBERS = (15, 30, 60, 120), (5, 15, 45), (1, 4, 16, 64)
 USUAL, BATCH = 30, 8
-"""Objects where their number does not change, and scenes of a learner step."""
+"""Number of objects when another number changes; number of scenes of a learner step when another number changes."""
 ROW, APART = 15, 0.95
-"""Blocks in a row, and metres between their centres, so that they stand side by side without touching."""
+"""Blocks per row, and metres between their centres: neighbours do not touch."""
 Job = Callable[[], object]
 
 
@@ -48,11 +48,11 @@ class Options:
     """Benchmark how costs grow."""
 
     rounds: int = 3
-    """Times that each is measured."""
+    """Number of times that each figure is measured."""
 
 
 def scene_of(objects: int) -> State:
-    """A state with so many objects, blocks at rest in columns."""
+    """A state with `objects` objects: the first scene, and blocks at rest in columns."""
     state = start("connecting", 0, np.random.default_rng(0))
     count = objects - len(state.scene)
     places = [(0, (k % ROW - ROW // 2) * APART, 0.35 + 0.69 * (k // ROW), 0.0) for k in range(count)]
@@ -92,7 +92,7 @@ def exponent(numbers: tuple[int, ...], times: list[float]) -> float:
 
 
 def main(options: Options) -> None:
-    """Prints the table, and what grows fastest."""
+    """Prints the table, and the cost that grows fastest."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     offsets = OBJECTS.offsets

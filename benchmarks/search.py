@@ -1,10 +1,9 @@
-"""How many simulations a second a tree search makes, and what they are spent on.
+"""Simulations per second of a tree search, and the shares of world, network and tree in its time.
 
     python benchmarks/search.py [--task covering_hard] [--seconds 8] [--processes 2]
 
-Whole episodes on hardest validation scenes by agents with fresh weights, whose episodes end sooner than those of trained ones, with the
-paper's graph network, with that of `objects`, and raw. One core by processor time, which others on the machine do not lengthen; two
-cores as the simulations of two processes in the same time over those of one, in turns.
+Agents with untrained weights play whole episodes on hardest validation scenes: with the paper's graph network, that of `objects`, and
+without network. Figures are for one core, by processor time. The last column is the speed of several processes, divided by that of one.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from trilith.world.scene import Placement
 
 SIDE_BY_SIDE = (1, 16, 64)
 ROUNDS = 5
-"""In which one process and all take turns."""
+"""Number of rounds in which one process alone and all processes take turns."""
 NETWORKS = ("graph", "objects", "none")
 
 
@@ -49,19 +48,19 @@ class Options:
     """What to measure."""
 
     task: str = "covering_hard"
-    """Whose hardest scenes."""
+    """Task whose hardest scenes are played."""
     seconds: float = 8.0
-    """For each figure."""
+    """Seconds for each figure."""
     processes: int = 2
-    """Cores of the last column."""
+    """Number of processes of the last column."""
     budget: int = 10
     """Simulations per decision."""
     world: str = "simulator"
-    """What is searched: the simulator, or the folder of a model."""
+    """The transition model that is searched: simulator, or the folder of a learned model."""
 
 
 class Timed:
-    """An agent, and the world it searches, that count the processor time of their parts."""
+    """An agent and the transition model that it searches. Measures the processor time of both."""
 
     def __init__(self, agent: Valuer, world: str) -> None:
         self.agent, self.world, self.discount = agent, make_world(world, False), agent.discount
@@ -87,7 +86,7 @@ class Timed:
 
 
 def agent_with(network: str, task: str) -> Valuer:
-    """An agent with fresh weights; `none` expects nothing of any legal action. All have the same legal actions."""
+    """An agent with untrained weights; for `none`, the agent `legal`, which values every legal action at 0."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     if network == "none":
@@ -97,7 +96,7 @@ def agent_with(network: str, task: str) -> Valuer:
 
 
 def run(network: str, count: int, options: Options) -> tuple[int, float, Timed]:
-    """Searches for a while with `count` episodes side by side; simulations, processor seconds, and who made them."""
+    """Searches in `count` episodes at once. Returns the number of simulations, processor seconds, and the agent with its times."""
     timed = Timed(agent_with(network, options.task), options.world)
     agent = SearchAgent(timed, SearchConfig(options.budget), timed)
     index = 0
@@ -124,7 +123,8 @@ def run(network: str, count: int, options: Options) -> tuple[int, float, Timed]:
 
 
 def worker(network: str, options: Options, number: int, barrier: Any, rates: Any) -> None:
-    """Simulations a second by the clock, at 16 side by side: in turns the first process alone and all at once."""
+    """Main function of process `number`. Puts (turn, simulations per second by the clock) into `rates`, with 16 episodes at once. In even
+    turns only process 0 searches, in odd turns all."""
     agent = SearchAgent(agent_with(network, options.task), SearchConfig(options.budget), make_world(options.world, False))
     states = [start_in_set(options.task, "hardest", "valid", i) for i in range(16)]
     rngs = [np.random.default_rng(i) for i in range(16)]
@@ -143,7 +143,7 @@ def worker(network: str, options: Options, number: int, barrier: Any, rates: Any
 
 
 def gain(network: str, options: Options) -> float:
-    """Simulations a second of all processes at once over those of one, the median of some rounds."""
+    """Simulations per second of all processes at once, divided by those of one: the median over rounds."""
     context = multiprocessing.get_context("spawn")
     barrier, rates = context.Barrier(options.processes), context.Queue()
     crew = [context.Process(target=worker, args=(network, options, i, barrier, rates)) for i in range(options.processes)]

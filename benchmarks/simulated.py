@@ -1,4 +1,4 @@
-"""Actors that only take their time, for `benchmarks/cluster.py`: they load neither torch nor numba, so that hundreds fit on a machine."""
+"""Simulated actors for `benchmarks/cluster.py`. They only sleep, and load neither torch nor numba, so that hundreds fit on a machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from trilith.agents.base import Episode
 
 
 def make(episodes: Sequence[Episode], step_seconds: float) -> Callable[[tuple[int, int], Any], tuple[int, list[Episode]]]:
-    """What a simulated actor does: (number, count), weights -> number and so many episodes, after as long as playing them takes."""
+    """The work of a simulated actor: a function ((number, count), weights) -> (number, episodes). It draws `count` of `episodes`, seeded by
+    `number`, and sleeps `step_seconds` for each of their steps."""
 
     def work(job: tuple[int, int], weights: Any) -> tuple[int, list[Episode]]:
         number, count = job

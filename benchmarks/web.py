@@ -1,10 +1,10 @@
-"""How quick the page is: `python benchmarks/web.py [seconds of load, 60]`, with the server in a process of its own, on loopback.
+"""Latency of the page: `python benchmarks/web.py [seconds of load, 60]`, with the server in a process of its own, on loopback.
 
-- *release to first frame*: in a real Chromium, from letting go of a block until the first picture of its fall is drawn. Left
-  out, with a word, where there is no Chromium.
-- *20 visitors*: each places a block every two seconds, in scenes of all tasks; from request to complete answer.
+- *release to first frame*: in Chromium, from the release of a block until the first frame of its fall is drawn. Left out, with a message,
+  if there is no Chromium.
+- *20 visitors*: from request to complete answer, while each visitor places a block every two seconds, in scenes of all tasks.
 
-Ends with an error if the median of the first is not under 100 ms, or if a visitor met an error, or their p95 is not under 1 s.
+Ends with an error if the median to the first frame is 100 ms or more, if a visitor met an error, or if the visitors' p95 is 1 s or more.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DROPS = 40
 
 @contextmanager
 def server() -> Iterator[int]:
-    """The port of a server in a process of its own, once it answers with a scene."""
+    """Context manager: starts a server in a process of its own. Yields its port as soon as it answers with a scene."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -56,7 +56,7 @@ def server() -> Iterator[int]:
 
 
 def post(connection: http.client.HTTPConnection, name: str, data: dict[str, Any]) -> dict[str, Any]:
-    """A request and its answer. Raises RuntimeError if it was refused."""
+    """Sends a request and returns its answer. Raises RuntimeError if the status is not 200."""
     connection.request("POST", f"/api/{name}", json.dumps(data), {"Content-Type": "application/json"})
     response = connection.getresponse()
     body = response.read()
@@ -66,7 +66,7 @@ def post(connection: http.client.HTTPConnection, name: str, data: dict[str, Any]
 
 
 def visit(port: int, seed: int, seconds: float, times: list[float], errors: list[str]) -> None:
-    """One visitor: legal placements at their own pace, scene after scene."""
+    """One visitor: a legal placement every `EVERY` seconds. Appends to `times` (seconds) and `errors`."""
     rng, agent = np.random.default_rng(seed), LegalAgent()
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     tasks, state = list(TASKS.values()), None
@@ -89,7 +89,7 @@ def visit(port: int, seed: int, seconds: float, times: list[float], errors: list
 
 
 def load(port: int, seconds: float) -> bool:
-    """Twenty visitors at once; whether all was well."""
+    """Runs `VISITORS` at once. Returns whether there were no errors and the p95 is below 1 s."""
     times: list[float] = []
     errors: list[str] = []
     crowd = [threading.Thread(target=visit, args=(port, seed, seconds, times, errors)) for seed in range(VISITORS)]
@@ -106,7 +106,7 @@ def load(port: int, seconds: float) -> bool:
 
 
 def latency(port: int) -> bool:
-    """From the release of a block to the first frame of its fall, in a browser; whether the median is short enough."""
+    """Times the release of a block to the first frame of its fall. Returns whether the median is below 100 ms."""
     if find_chromium() is None:
         print("release to first frame: left out, no Chromium was found")
         return True
@@ -137,7 +137,7 @@ def latency(port: int) -> bool:
 
 
 def main(seconds: Positional[float] = 60.0) -> None:
-    """Measures both, the second for so many seconds."""
+    """Measures both; the load lasts `seconds`."""
     with server() as port:
         quick = latency(port)
         steady = load(port, seconds)

@@ -1,4 +1,4 @@
-"""A builder that does anything legal, in the Gymnasium environment of Connecting: prints what each episode earned, and why it ended."""
+"""Random legal actions in the Gymnasium environment of Connecting: prints the return of each episode, and why it ended."""
 
 import gymnasium as gym
 import numpy as np

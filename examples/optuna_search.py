@@ -1,7 +1,7 @@
 """Optuna looks for good options of a training: pip install optuna, then python optuna_search.py [trials] [steps].
 
-A trial is a run of so many learner steps, trained in four parts; after each it is validated, and given up if others were better by then.
-The study is kept in runs/optuna, with all runs: the same command goes on with more trials. Those given up can be resumed like any run.
+A trial is a run of `steps` learner steps in four parts. After each part it is validated, and pruned if its reward is below the median of
+earlier trials. The study and all runs are kept in runs/optuna: the same command adds more trials. A pruned run can be resumed.
 """
 
 import sys
@@ -17,7 +17,7 @@ OUT, PARTS = Path("runs/optuna"), 4
 
 
 def objective(trial: optuna.Trial) -> float:
-    """Trains with the options of a trial; what it earns on validation scenes."""
+    """Trains with the options of a trial. Returns its mean validation reward on the hardest level plus that on all levels."""
     config = recipe_config("objects", "connecting")
     agent = replace(
         config.agent,
@@ -31,7 +31,7 @@ def objective(trial: optuna.Trial) -> float:
     config = replace(config, agent=agent, actors=0, evaluate_scenes=20, out=OUT / f"trial{trial.number}")
     reward = 0.0
     for part in range(1, PARTS + 1):
-        result = train(replace(config, steps=steps * part // PARTS), screen=False)  # each goes on where the one before stopped
+        result = train(replace(config, steps=steps * part // PARTS), screen=False)  # each part resumes the one before
         reward = result["hardest"] + result["all"]
         print(f"trial {trial.number}, {steps * part // PARTS} learner steps: {reward:.2f}", flush=True)
         trial.report(reward, part)
@@ -50,6 +50,6 @@ study = optuna.create_study(
     direction="maximize",
     pruner=optuna.pruners.MedianPruner(n_startup_trials=1),
 )
-study.sampler = optuna.samplers.TPESampler(seed=len(study.trials))  # a study that goes on draws others than at first
+study.sampler = optuna.samplers.TPESampler(seed=len(study.trials))  # a resumed study draws other values than before
 study.optimize(objective, n_trials=trials)
 print(f"best of {len(study.trials)}: {study.best_value:.2f} with {study.best_params}")

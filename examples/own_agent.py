@@ -1,4 +1,4 @@
-"""An agent of your own, measured on the frozen test scenes beside all others. In the folder of this file:
+"""An agent of your own, evaluated on the same test scenes as all others. In the folder of this file:
 
 trilith evaluate own_agent:Flat --task covering_hard --scenes 200
 """
@@ -13,16 +13,16 @@ from trilith.world.scene import SLOTS, Placement
 
 
 class Flat:
-    """Puts the longest block that is left wherever it overlaps nothing, and glues every second one."""
+    """Places the widest available block at a random legal position. Every second block is sticky."""
 
     codec = DiscreteRelative()
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """A placement for each of several episodes side by side; None stops one."""
+        """Returns a placement for each state; None stops the episode. `rngs` has a random generator per state."""
         return [self.choose(state, rng) for state, rng in zip(states, rngs, strict=True)]
 
     def choose(self, state: State, rng: np.random.Generator) -> Placement | None:
-        """A placement in one."""
+        """The placement in one state; None if nothing is legal."""
         mask = self.codec.mask(state.scene)  # (7 slots, objects, offsets)
         slots = np.flatnonzero(mask.any(axis=(1, 2)))
         if not len(slots):

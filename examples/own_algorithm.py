@@ -17,13 +17,13 @@ from trilith.world.actions import DiscreteRelative
 
 CODEC = DiscreteRelative()
 KINDS = (len(Role), 2, 8)
-"""Kinds of placements: what the block is placed on, as wide as the block or not, offsets from its middle."""
+"""Kinds of placements: role of the reference object, whether it is as wide as the block, distance of the offset from the middle one."""
 FEATURES = int(np.prod(KINDS)) + 3
 
 
 @dataclass(frozen=True)
 class LinearConfig:
-    """The settings. Each is an option of the command line, as --agent.epsilon 0.1."""
+    """The options of the algorithm, also on the command line, as --agent.epsilon 0.1."""
 
     learning_rate: float = 0.3
     discount: float = 0.5
@@ -32,7 +32,7 @@ class LinearConfig:
 
 
 def legal_actions(state: State) -> tuple[NDArray[Any], NDArray[np.float32]]:
-    """The legal actions (A, 4), each a block, an object, an offset and sticky or not, and their features (A, FEATURES)."""
+    """The legal actions (A, 4): block, reference object, offset, sticky (0 or 1); and their features (A, FEATURES)."""
     scene, edges = state.scene, np.argwhere(CODEC.mask(state.scene))
     actions = np.concatenate([np.insert(edges, 3, sticky, axis=1) for sticky in (0, 1)])
     block, on, offset, sticky = actions.T
@@ -44,7 +44,7 @@ def legal_actions(state: State) -> tuple[NDArray[Any], NDArray[np.float32]]:
 
 
 class LinearPolicy:
-    """Takes the action of the highest value Q = w · features, or with probability `exploration` any legal one."""
+    """Takes the action with the highest value Q = w · features or, with probability `exploration`, a random legal one."""
 
     dtype = np.dtype([("state", "f4", FEATURES), ("action", "f4", FEATURES)])  # features of the best action, and of the one taken
     wants_states = False
@@ -82,7 +82,7 @@ class LinearAgent:
 
 
 class LinearLearner:
-    """Moves Q(s, a) towards r + discount · max Q(s', ·), for a batch of steps from the replay."""
+    """Moves Q(s, a) towards r + discount · Q(s', a'), for a batch of steps from the replay. a' was the best action when s' was played."""
 
     def __init__(self, config: LinearConfig, task: str, seed: int, device: str) -> None:
         self.config, self.policy, self.steps = config, LinearPolicy(config, task), 0

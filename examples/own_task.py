@@ -20,7 +20,7 @@ class Tower(Task):
     The change of the height in metres of the highest block's top; −0.5 for each sticky block.
 
     ## End
-    All but 2 % of ten blocks' height; 10 steps; an obstacle touched; a placement that is not possible.
+    A height above 98 % of ten blocks; 10 steps; an obstacle touched; a placement that is not possible.
 
     ## Levels
     Level d from 0 to 2 has d + 1 obstacles.
@@ -54,6 +54,6 @@ class Tower(Task):
 
 @scripts("tower")
 def at_the_edge(scene: Scene) -> Placement | None:
-    """What the agent `scripted` does here: one small block on the other, left of where obstacles are."""
+    """The script of the agent `scripted` for this task: a stack of small blocks, left of the obstacles."""
     top = scene.pose[scene.rows(Role.BLOCK), 1].max(initial=-BLOCK_HEIGHT / 2)
     return Placement(0, -7.5, float(top) + BLOCK_HEIGHT + 0.01)

@@ -79,11 +79,11 @@ STATES: dict[str, tuple[str, Callable[[Any], None]]] = {
     "obstacle hit": (HIT, _as_it_is),
     "error": (TOWER, _error),
 }
-"""Maps each state to the address that leads to it, and to what is done then."""
+"""Maps each state to the fragment of its address, and to a function that then brings the page into this state."""
 
 
 def axe() -> str:
-    """The source of axe-core, from the cache or, the first time, from the registry. Raises ValueError if what comes is another file."""
+    """The source of axe-core, from the cache or, the first time, from the registry. Raises ValueError if the digest is wrong."""
     if not CACHE.exists():
         with urllib.request.urlopen(ADDRESS, timeout=60) as answer:
             package = answer.read()
@@ -97,7 +97,7 @@ def axe() -> str:
 
 
 def main() -> None:
-    """Judges every state, and prints what is wrong with it."""
+    """Checks every state, and prints its violations."""
     source, wrong = axe(), 0
     with background() as url, chromium() as browser:
         for width, height in ((1280, 800), (390, 844)):

@@ -1,10 +1,10 @@
-"""Files that cannot be: every kind that is read is mutated, and what reads it either takes it or refuses it in one line.
+"""Mutates files of every kind that is read, and checks that the reader either accepts a file or refuses it in one line.
 
 python robustness/fuzz_files.py [--share 1.0] [--seed 0]
 
-A failure is any error but a ValueError or OSError (which the command line tells in one line, exit code 2), a message of more than one
-line, or, where a file keeps its checksum, a mutation that is taken for the real thing. Prints a table; ends with an error if there
-is a failure.
+A failure is any error but a ValueError or OSError (which the command line prints in one line, exit code 2), a message that is empty or has
+several lines, or a mutated file that is accepted although its checksum is that of other content. Prints a table; ends with an error if
+there is a failure.
 """
 
 from __future__ import annotations
@@ -57,25 +57,25 @@ AGENTS: dict[str, Any] = {
     ),
     "mlp-rs0": RS0Config(net=EncoderConfig("mlp", width=8), batch=4, updates_per_step=0.2, learning_starts=8, replay_mb=0.1),
 }  # fmt: skip
-"""A small one of each algorithm, by a recipe of it."""
+"""Maps a recipe of each algorithm to small options."""
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 3, 10**9, 10**30, -(10**400), 0.5, -2.5, 1e308, -1e-300, "", "x", "0", "NaN", "$x$ \\ % _", "a\nb", "\x00",
     "os:abort", "../..", [], [[]], [None], [1, 2, 3], {}, {"a": 1}, {"": None}, "7" * 5000,
 )  # fmt: skip
-"""What is put in the place of something else."""
+"""Values that replace others."""
 
 
 @dataclass
 class Options:
-    """How much."""
+    """Options of the test."""
 
     share: float = 1.0
-    """Of the full numbers."""
+    """Factor of the numbers of mutations in `KINDS`."""
     seed: int = 0
 
 
 def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The way to every value in plain data, the whole included; of long lists only some."""
+    """Yields the path (keys and indices) of every value in JSON data; of each list, only of the first four."""
     yield path
     if isinstance(data, dict):
         for key in data:
@@ -86,7 +86,7 @@ def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def mutated(data: Any, rng: np.random.Generator) -> Any:
-    """A copy with one to three values changed, gone, doubled or renamed."""
+    """A copy with one to three mutations: values replaced, removed, renamed or added to a list."""
     data = deepcopy(data)
     for _ in range(int(rng.integers(1, 4))):
         ways = list(places(data))
@@ -112,7 +112,7 @@ def mutated(data: Any, rng: np.random.Generator) -> Any:
 
 
 def spoiled(text: bytes, rng: np.random.Generator) -> bytes:
-    """Bytes cut off, overwritten or turned over."""
+    """A copy with the end cut off, one bit flipped, three bytes overwritten, or up to 40 bytes repeated."""
     data = bytearray(text)
     at = int(rng.integers(len(data)))
     choice = int(rng.integers(4))
@@ -128,14 +128,14 @@ def spoiled(text: bytes, rng: np.random.Generator) -> bytes:
 
 
 def as_json(data: Any, rng: np.random.Generator) -> bytes:
-    """Mutated data as JSON, now and then with the text spoiled instead."""
+    """Mutated data as JSON; one time in four, the JSON of the data with spoiled bytes."""
     if rng.integers(4) == 0:
         return spoiled(json.dumps(data).encode(), rng)
     return json.dumps(mutated(data, rng)).encode()
 
 
 def resealed(text: bytes) -> bytes:
-    """The same with the checksum of what it now holds, so that more than the checksum is tried."""
+    """The JSON object `text` with the right checksum. Other text stays as it is."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
@@ -144,8 +144,8 @@ def resealed(text: bytes) -> bytes:
 
 
 def write_changed(path: Path, data: dict[str, Any], rng: np.random.Generator) -> bool:
-    """Writes mutated data, every second time with the checksum of what it now holds. Returns whether it must be refused: it differs, and
-    its checksum tells."""
+    """Writes mutated data, half of the time with the right checksum. Returns whether the checksum is wrong, so that the file must be
+    refused."""
     text = as_json(data, rng)
     if rng.integers(2):
         path.write_bytes(resealed(text))
@@ -158,7 +158,7 @@ def write_changed(path: Path, data: dict[str, Any], rng: np.random.Generator) ->
 
 
 class Tally:
-    """What came of the mutations of one kind of file."""
+    """The outcomes of the mutations of one kind of file."""
 
     def __init__(self) -> None:
         self.tried = self.refused = self.taken = 0
@@ -166,7 +166,7 @@ class Tally:
 
     @contextmanager
     def attempt(self, changed: bool = False) -> Iterator[None]:
-        """One of them. `changed`: it must be refused, because its checksum is that of other content."""
+        """Context manager: counts the outcome of one mutation. With `changed`, it must be refused."""
         self.tried += 1
         try:
             yield
@@ -182,7 +182,7 @@ class Tally:
 
 
 def trained(folder: Path, recipe: str) -> Path:
-    """The folder of a small run."""
+    """The folder of a small finished run, which the first call trains."""
     out = folder / recipe
     config: TrainConfig[Any] = TrainConfig(out=out, recipe=recipe, actors=0, steps=2, episodes=2, evaluate_every=2, evaluate_scenes=1)
     if not (out / checkpoint.NAME).exists():
@@ -191,7 +191,7 @@ def trained(folder: Path, recipe: str) -> Path:
 
 
 def fuzz_facts(folder: Path, count: int, rng: np.random.Generator, recipe: str = "objects") -> Tally:
-    """Facts of checkpoints, with a checksum that is right."""
+    """Facts of checkpoints, with the right checksum."""
     tally, run = Tally(), trained(folder, recipe)
     path = run / checkpoint.NAME
     whole = path.read_bytes()
@@ -209,7 +209,7 @@ def fuzz_facts(folder: Path, count: int, rng: np.random.Generator, recipe: str =
 
 
 def fuzz_flips(folder: Path, count: int, rng: np.random.Generator, recipe: str = "objects") -> Tally:
-    """Single bits of the arrays of checkpoints: all must be noticed."""
+    """Single bits of the arrays of checkpoints: each flip must be refused."""
     tally, run = Tally(), trained(folder, recipe)
     path = run / checkpoint.NAME
     whole = path.read_bytes()
@@ -239,7 +239,7 @@ def fuzz_configs(folder: Path, count: int, rng: np.random.Generator, recipe: str
 
 
 def fuzz_cards(folder: Path, count: int, rng: np.random.Generator, recipe: str = "objects") -> Tally:
-    """Cards, and the headers of their weights."""
+    """Cards and, one time in four, the first 600 bytes of their weights."""
     tally, run = Tally(), trained(folder, recipe)
     card = read_json(run / "last.json")
     weights = (run / "last.safetensors").read_bytes()
@@ -255,7 +255,7 @@ def fuzz_cards(folder: Path, count: int, rng: np.random.Generator, recipe: str =
 
 
 def measured(folder: Path, agent: str = "legal", scenes: int = 20) -> tuple[Evaluation, Path, bytes]:
-    """An evaluation, its result, and the journal it had before that was written."""
+    """Runs an evaluation. Returns it, the path of its result, and the content of its last journal."""
     evaluation, out = Evaluation(agent, "connecting", "all", scenes=scenes, worst=2), folder / f"{agent}.json"
     out.unlink(missing_ok=True)
     run = Measurement(evaluation, out)
@@ -267,21 +267,21 @@ def measured(folder: Path, agent: str = "legal", scenes: int = 20) -> tuple[Eval
 
 
 def fuzz_reports(folder: Path, count: int, rng: np.random.Generator) -> Tally:
-    """Result files in the folder of a report. Only one in forty is drawn as well, which would take most of the time."""
+    """Result files in the folder of a report. Only one report in forty draws figures, to save time."""
     tally = Tally()
     _, out, _ = measured(folder)
     data, results = read_json(out), folder / "results"
     results.mkdir(exist_ok=True)
     for number in range(count):
         with tally.attempt(write_changed(results / "a.json", data, rng)), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of letters that a font does not have
+            warnings.simplefilter("ignore")  # about characters that a font lacks
             with nullcontext() if number % 40 == 0 else patch.object(report, "_figure", return_value=False):
                 report.write_report(results, folder / "report")
     return tally
 
 
 def fuzz_results(folder: Path, count: int, rng: np.random.Generator) -> Tally:
-    """Finished results, and journals, that an evaluation finds. What it takes from a journal must give the right result."""
+    """Results and journals that an evaluation finds. Episodes that it accepts from a journal must be the right ones."""
     tally = Tally()
     evaluation, out, journal = measured(folder)
     whole, data = out.read_bytes(), read_json(out)
@@ -317,7 +317,7 @@ def fuzz_results(folder: Path, count: int, rng: np.random.Generator) -> Tally:
 
 
 def fuzz_recordings(folder: Path, count: int, rng: np.random.Generator) -> Tally:
-    """Recordings, as films are made of them."""
+    """Recordings, which are read and replayed."""
     tally = Tally()
     _, out, _ = measured(folder)
     data = {name: read_json(out)["worst"][0][name] for name in ("start", "placements", "zero_on_hit", "physics")}
@@ -331,7 +331,7 @@ def fuzz_recordings(folder: Path, count: int, rng: np.random.Generator) -> Tally
 
 
 def fuzz_datasets(folder: Path, count: int, rng: np.random.Generator) -> Tally:
-    """What is said of recorded episodes, and their files with a checksum that is right."""
+    """The file dataset.json of recorded episodes, and their arrays with the right checksum."""
     tally, data = Tally(), folder / "data"
     for _ in record(Recorder(("legal",), "silhouette", episodes=4), data, 1):
         pass
@@ -356,7 +356,7 @@ def fuzz_datasets(folder: Path, count: int, rng: np.random.Generator) -> Tally:
 
 
 def modelled(folder: Path) -> ModelRunConfig:
-    """The config of a small training of a model, which is done."""
+    """Trains a small learned model. Returns the config of its training."""
     data = folder / "episodes"
     for _ in record(Recorder(("legal",), "covering_hard", episodes=20), data, 1):
         pass
@@ -367,7 +367,7 @@ def modelled(folder: Path) -> ModelRunConfig:
 
 
 def fuzz_models(folder: Path, count: int, rng: np.random.Generator) -> Tally:
-    """Facts of the checkpoint of a model, with a checksum that is right, and its validation."""
+    """Facts of the checkpoint of a learned model, with the right checksum, and its validation.json."""
     tally, config = Tally(), modelled(folder)
     path, other = config.out / checkpoint.NAME, config.out / "validation.json"
     found, (arrays, texts) = read_json(other), load_tensors(path)
@@ -387,7 +387,7 @@ def fuzz_models(folder: Path, count: int, rng: np.random.Generator) -> Tally:
 
 
 def fuzz_logs(folder: Path, count: int, rng: np.random.Generator) -> Tally:
-    """Logs of runs and of trainings of models. Only one in forty is drawn, which would take most of the time."""
+    """Logs of runs and of trainings of models. Only two in forty are drawn, to save time."""
     tally, logs = Tally(), [(run / JSONL).read_bytes() for run in (trained(folder, "objects"), modelled(folder).out)]
     out = folder / "log"
     out.mkdir(exist_ok=True)
@@ -397,7 +397,7 @@ def fuzz_logs(folder: Path, count: int, rng: np.random.Generator) -> Tally:
         lines[which] = as_json(json.loads(lines[which]), rng) + b"\n"
         (out / JSONL).write_bytes(b"".join(lines))
         with tally.attempt(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of axes from 1e-300 to 1e308
+            warnings.simplefilter("ignore")  # about axes from 1e-300 to 1e308
             with nullcontext() if number % 40 < 2 else patch("trilith.training.dynamics.Figure.savefig", _touch):
                 draw_log(out)
             cut_log(out, 60.0, 2)
@@ -426,11 +426,11 @@ KINDS: dict[str, tuple[Callable[[Path, int, np.random.Generator], Tally], int]] 
     "results and journals of evaluate": (fuzz_results, 3000),
     "recordings": (fuzz_recordings, 500),
 }
-"""By the kind of file: what is tried, and how often."""
+"""Maps each kind of file to its test and its number of mutations."""
 
 
 def main() -> None:
-    """Tries all kinds and prints the table."""
+    """Tests all kinds of files and prints the table."""
     options = tyro.cli(Options, description=__doc__)
     table, failed = table_of("files", "mutated", "refused in one line", "taken", "failures", "seconds"), 0
     folder = Path(tempfile.mkdtemp(prefix="trilith_fuzz"))

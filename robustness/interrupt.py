@@ -1,10 +1,10 @@
-"""Ctrl-C at random moments of a training and of an evaluation: each ends in time, with what it did saved, and leaves nothing behind.
+"""Presses Ctrl-C at random moments of a training and of an evaluation, and checks that each saves its work and leaves nothing behind.
 
 python robustness/interrupt.py [--moments 20] [--seed 0]
 
-The same command is given again after each Ctrl-C, so that it falls into starts, resumes and work under way alike. It is well if the
-command ends within 10 s with exit code 130 and no traceback, no process of it is left, nor a temporary file, and what was saved can
-be read and never went back. Linux only. Prints a table; ends with an error if anything was not well.
+The command is repeated after each Ctrl-C, so that Ctrl-C hits starts, resumes and running work. Checks that the command ends within 10 s
+with exit code 130, no traceback, no process or temporary file left, and readable saved work that never shrinks. Linux only. Prints a table;
+ends with an error if a check fails.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from trilith.utils.console import show, table_of
 ROOT = Path(__file__).resolve().parent.parent
 WITHIN = 10.0
 TOO_EARLY = "Python was still on its way to the command"
-"""There is nothing of ours yet that could heed a signal: that moment does not count."""
+"""The result of `press` if Python died before it ran code of trilith. Such a moment does not count."""
 TRAIN = (
     "train --task silhouette --actors 2 --episodes 4 --checkpoint-seconds 3600 --log-seconds 0.5 --evaluate-scenes 2 --evaluate-every 50 "
     "--agent.net.width 16 --agent.net.layers 1 --agent.net.heads 2 --agent.net.decoder 16 --agent.batch 8 --updates-per-step 0.2 "
@@ -41,17 +41,17 @@ EVALUATE = "evaluate planner --task covering_hard --level all --scenes 10000 --w
 
 @dataclass
 class Options:
-    """How often."""
+    """Options of the test."""
 
     moments: int = 20
-    """Of each command."""
+    """Number of interrupts of each command."""
     seconds: float = 15.0
-    """Until when after its start a command is interrupted."""
+    """Latest moment of an interrupt, in seconds after the start of the command."""
     seed: int = 0
 
 
 def saved_training(folder: Path) -> int:
-    """Learner steps of the checkpoint, or of the last line of the log if those are more: then they were not saved."""
+    """Learner steps of the checkpoint; -1 if there is none. Raises ValueError if the log has more."""
     path = folder / "run" / checkpoint.NAME
     steps = int(checkpoint.load(path)[1].learner["steps"]) if path.exists() else -1
     log = folder / "run" / "log.jsonl"
@@ -63,13 +63,13 @@ def saved_training(folder: Path) -> int:
 
 
 def saved_evaluation(folder: Path) -> int:
-    """Groups in the journal."""
+    """Number of groups of episodes in the journal; -1 if there is no journal."""
     path = folder / "results" / ".out.journal"
     return path.read_bytes().count(b"\n") - 1 if path.exists() else -1
 
 
 def in_group(group: int) -> bool:
-    """Whether any process of a group is left."""
+    """Whether any process of the process group is left."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
@@ -78,7 +78,7 @@ def in_group(group: int) -> bool:
 
 
 def press(line: str, folder: Path, after: float) -> tuple[float, list[str]]:
-    """Starts a command, presses Ctrl-C after so many seconds: how long it took to end, and what was not well."""
+    """Starts a command, and presses Ctrl-C `after` seconds later. Returns the seconds until it ended, and the errors found."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder / "tmp"), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "trilith.cli", *line.split()]
     process = subprocess.Popen(
@@ -118,7 +118,7 @@ def press(line: str, folder: Path, after: float) -> tuple[float, list[str]]:
 
 
 def main() -> None:
-    """Presses, and prints the table."""
+    """Interrupts both commands, and prints the table."""
     options = tyro.cli(Options, description=__doc__)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell started this in the background
     rng, failed = np.random.default_rng(options.seed), 0

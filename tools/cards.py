@@ -1,7 +1,7 @@
-"""The cards of the agents that come with trilith, for people: `python tools/cards.py` writes docs/reference/agents.md and its pictures.
+"""Makes a page of the cards of shipped agents: `python tools/cards.py` writes docs/reference/agents.md and its pictures.
 
-Figures are those on the cards in trilith/zoo, which `tools/ship.py` measured. How an agent fails is looked at here: it plays the
-first hardest test scenes once more, and what ended those that it did not complete is counted.
+Figures are those on the cards in trilith/zoo, which `tools/ship.py` measured. Only failures are measured here: the agent plays the first
+hardest test scenes again, and the page counts why the episodes that were not completed ended.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from trilith.world.tasks import TASKS
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 SCENES = 300
-"""Hardest test scenes that an agent is looked at in."""
+"""Number of hardest test scenes in which failures are counted."""
 KINDS = 3
-"""Of failures, the most frequent, that there are pictures of."""
+"""Number of kinds of failures that have a picture: the most frequent ones."""
 AIMS = {
     "silhouette": {"all": 4.0, "hardest": 6.9, "searched": 7.3},
     "connecting": {"all": 2.85, "hardest": 2.5, "searched": 2.9},
     "covering": {"all": 4.6, "hardest": 6.6, "searched": 7.7},
     "covering_hard": {"all": 3.4, "hardest": 4.9, "searched": 5.1},
 }
-"""What `objects` was to reach: on all levels and on the hardest without search, and on the hardest with at most ten simulations."""
+"""Mean rewards that `objects` aims at: without search on all levels and on the hardest, and with search on the hardest."""
 FEW = 10
-"""Simulations per decision that aims with search are for, at most."""
+"""Largest budget of searches for which the aim `searched` holds."""
 PAPER = {
     "silhouette": {"all": "4.04", "all searched": "4.15", "hardest searched": "7.18 (best seed)"},
     "connecting": {"all": "2.84", "hardest": "2.17", "hardest searched": "2.72"},
     "covering": {"all": "3.96", "all searched": "4.65", "hardest searched": "7.18 (best seed)"},
     "covering_hard": {"all": "3.03", "hardest": "3.60", "hardest searched": "4.61 (budget 10)"},
 }
-"""Medians unless said: of GN-DQN with three recurrent steps, and of GN-DQN-MCTS where it searched."""
+"""Rewards in the paper, medians unless said: GN-DQN with three recurrent steps; with "searched", GN-DQN-MCTS."""
 PLANNER = {"silhouette": 7.44, "connecting": 3.0, "covering": 7.93, "covering_hard": 5.17}
-"""Hardest, first 500 test scenes."""
+"""Mean reward of the planner in the first 500 hardest test scenes."""
 INTRO = """\
 # The agents that come with trilith
 
@@ -70,7 +70,7 @@ Agents that see segmented images are on [a page of their own](../howto/pixels.md
 
 
 def failures(agent: Any, task: str) -> tuple[dict[str, list[tuple[int, State]]], int]:
-    """By kind, most frequent first: the scenes, and the ends of the episodes in them; and how many were not completed."""
+    """Plays `SCENES` scenes. Returns the failures by kind, most frequent first, each as (scene, final state), and their number."""
     starts = [start_in_set(task, "hardest", "test", k) for k in range(SCENES)]
     found: defaultdict[str, list[tuple[int, State]]] = defaultdict(list)
     for k, (recording, end) in enumerate(play(agent, starts, [generator("cards", task, k) for k in range(SCENES)])):
@@ -80,7 +80,7 @@ def failures(agent: Any, task: str) -> tuple[dict[str, list[tuple[int, State]]],
 
 
 def kind(recording: Recording, end: State) -> str:
-    """What ended an episode that was not completed."""
+    """The reason, in words, why an episode ended that was not completed."""
     if end.ended == "obstacle_hit":
         new = recording.placements[-1]
         assert new is not None
@@ -91,7 +91,7 @@ def kind(recording: Recording, end: State) -> str:
 
 
 def new_touches(before: Scene, after: Scene) -> bool:
-    """Whether the block that is in one scene and not in the other touches an obstacle there, or is the nearest to one."""
+    """Whether the block that only `after` has touches an obstacle, or is the block nearest to one."""
     blocks, obstacles = after.rows(Role.BLOCK), after.rows(Role.OBSTACLE)
     old = set(before.rows(Role.BLOCK).tolist())
     gaps = {int(b): min(gap(*after.pose[b], *after.size[b], *after.pose[o], *after.size[o]) for o in obstacles) for b in blocks}
@@ -100,7 +100,7 @@ def new_touches(before: Scene, after: Scene) -> bool:
 
 
 def draw_failures(name: str, task: str, kinds: dict[str, list[tuple[int, State]]]) -> Path:
-    """The first scene of each of the most frequent kinds, as it ended."""
+    """Draws the first failure of each of the most frequent kinds. Returns the path of the picture."""
     shown = [(each, *found[0]) for each, found in list(kinds.items())[:KINDS]]
     captions = [f"{each}: scene {k}, {end.total:.2f} of {end.rules.best(end.scene):.2f}" for each, k, end in shown]
     out = DOCS / "images" / f"failures_{name}_{task}.png"
@@ -109,7 +109,7 @@ def draw_failures(name: str, task: str, kinds: dict[str, list[tuple[int, State]]
 
 
 def draw_curves(name: str, cards: dict[str, Card]) -> Path:
-    """Learning curves against processor time, or minutes by the clock where that is not known."""
+    """Draws learning curves over processor time, or over minutes if a card lacks it. Returns the path of the picture."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -136,12 +136,12 @@ def draw_curves(name: str, cards: dict[str, Card]) -> Path:
 
 
 def unit(card: Card) -> str:
-    """What the cost and the curve of a card are counted in."""
+    """The unit of the cost and of the learning curve of a card."""
     return "core-minute" if "core_minutes" in card["cost"] else "minute"
 
 
 def cost(card: Card) -> str:
-    """What weights cost, in one line."""
+    """The cost of the training, in one line."""
     spent = card["cost"]
     processes = f"{spent['processes']} process{'es' if spent['processes'] > 1 else ''}"
     minutes = f"{spent['minutes']:.0f} minutes by the clock"
@@ -179,7 +179,7 @@ def rows(name: str, task: str, card: Card) -> list[str]:
 
 
 def seed_rows(card: Card) -> list[str]:
-    """The seeds of a card as a table; nothing if there is but one."""
+    """The seeds of a card as lines of a table; empty if there is only one."""
     if len(card.get("seeds", ())) < 2:
         return []
     columns = [f"{each['level']}, {each['budget'] or 'no'} simulations" for each in card["seeds"][0]["test"]]
@@ -191,7 +191,7 @@ def seed_rows(card: Card) -> list[str]:
 
 
 def section(name: str, task: str, card: Card, agent: Any) -> str:
-    """A card as text."""
+    """The section of the page about one task."""
     kinds, lost = failures(agent, task)
     image = draw_failures(name, task, kinds)
     counted = "; ".join(f"{each} ({len(found)})" for each, found in kinds.items())
@@ -215,7 +215,7 @@ def section(name: str, task: str, card: Card, agent: Any) -> str:
 
 
 def main(name: Positional[str] = "objects") -> None:
-    """Writes the page of one agent; that of any but `objects` has no introduction, and a file of its own."""
+    """Writes the page of one agent: agents.md for `objects`, agents_NAME.md without introduction for another."""
     if not shipped(name):
         raise SystemExit(f"there are no weights of {name} in trilith/zoo")
     cards = {task: read_card(path) for task, path in shipped(name).items()}

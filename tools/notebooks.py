@@ -1,7 +1,7 @@
 """Executes the notebooks of the documentation and stores their outputs: `python tools/notebooks.py [docs/start/first_scene.ipynb …]`.
 
-The site shows the stored outputs; it executes nothing. Each notebook runs from the beginning in a folder of its own, with a copy of
-examples/ where it expects it. What is stored has no times and no versions, so that a diff shows what changed.
+The site shows the stored outputs; it executes nothing. Each notebook runs from the beginning in a temporary folder with a copy of
+examples/. No times and no versions are stored, so that a diff shows what changed.
 Needs nbclient and ipykernel.
 """
 
@@ -19,7 +19,7 @@ from nbclient import NotebookClient
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = "docs/start"
 TIMEOUT = 3600
-"""Seconds that a cell may take."""
+"""Time limit of a cell in seconds."""
 
 
 def execute(path: Path) -> None:
@@ -38,7 +38,7 @@ def execute(path: Path) -> None:
 
 
 def tidy(outputs: list[Any]) -> list[Any]:
-    """The outputs of a cell without what may differ between two runs: how text was cut into pieces, and warnings."""
+    """The outputs of a cell, made equal for every run: pieces of text are joined, and standard error is left out."""
     kept: list[Any] = []
     for each in outputs:
         if each.output_type == "stream":

@@ -1,9 +1,9 @@
 """Pictures of the README and of the task pages: `python tools/pictures.py` writes them to docs/images.
 
-`tasks.png`: above, the first test scene of each task's hardest level as an agent finds it; below, what `objects` built in it, with at
-most ten simulations before each placement. Of each task, `TASK_built.gif` is that episode, `TASK_failure.gif` the first test scene
-of the hardest level that `objects` does not complete without search, and `TASK_levels.png` the first test scene of each level.
-`building.gif`, for the README, is the episode of Covering Hard in a larger size.
+- `tasks.png`: the first hardest test scene of each task at its start and, below, after `objects` built in it with 10 simulations.
+- `TASK_built.gif`: the same episode as a film; `building.gif`: that of Covering Hard in a larger size, for the README.
+- `TASK_failure.gif`: the first hardest test scene that `objects` does not complete without search.
+- `TASK_levels.png`: the first test scene of each level.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from trilith.world.tasks.task import Task
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 FILM_PIXELS, README_PIXELS = 280, 480
 STRIDE = 4
-"""Every fourth frame is kept: the films are for pages, where a small file is worth more than smooth falls."""
+"""Every fourth frame is kept: on a page, a small file is worth more than smooth falls."""
 
 
 def main() -> None:
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def _episode(agent: Agent, task: Task, index: int) -> tuple[Recording, State]:
-    """The agent's episode in a test scene of the hardest level."""
+    """The agent's episode in test scene `index` of the hardest level: its recording and its final state."""
     [played] = play(agent, [start_in_set(task.name, "hardest", "test", index)], [generator("pictures", task.name)])
     return played
 

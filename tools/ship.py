@@ -1,4 +1,4 @@
-"""Measures the runs of several seeds on test scenes, and puts the final weights of the median one into the package, with a card.
+"""Measures the runs of several seeds on test scenes, and puts the final weights of the median run into the package, with a card.
 
     python tools/ship.py runs/seed0 runs/seed1 runs/seed2 --commit 1234abc
     python tools/ship.py trilith/zoo/objects/connecting.safetensors runs/seed1 runs/seed2 --commit 1234abc
@@ -6,8 +6,8 @@
 
 A file of shipped weights stands for the run that made it, which its card describes.
 
-Every seed is measured on the hardest level and on all levels without search, and on the hardest with ten simulations; the median by the
-first of these also on the levels beyond the curriculum. `python tools/cards.py` then writes docs/reference/agents.md from the cards.
+Every seed is measured without search on the hardest level and on all levels, and with `--searched` on the hardest. The median by the first
+of these is also measured on generalisation levels. `python tools/cards.py` then writes docs/reference/agents.md.
 """
 
 from __future__ import annotations
@@ -35,35 +35,35 @@ from trilith.utils.files import atomic_write, read_json, sealed, write_json
 from trilith.world.tasks import Level, get_task
 
 LARGEST = 2_000_000
-"""Bytes of weights that may be committed."""
+"""Maximum size in bytes of weights that are shipped."""
 BEYOND_BUDGET = 50
-"""Simulations per decision on levels beyond the curriculum."""
+"""Simulations per decision on generalisation levels."""
 
 
 @dataclass
 class Options:
-    """What to ship."""
+    """Options of the command."""
 
     runs: Positional[tuple[Path, ...]]
-    """Folders of finished runs and files of shipped weights that differ in their seeds alone."""
+    """Folders of finished runs, or files of shipped weights. They may differ only in their seeds."""
     commit: str | None = None
-    """The commit that the runs were trained with."""
+    """Commit with which the runs were trained. Required for folders of runs."""
     scenes: int = 10_000
-    """Test scenes without search, for the hardest level and for all levels each."""
+    """Number of test scenes of each evaluation without search."""
     searched: tuple[str, ...] = ("rollout:10:1000",)
-    """Search algorithm, simulations per decision, and test scenes of the hardest level: a figure each."""
+    """Evaluations with search on the hardest level, each as ALGORITHM:BUDGET:SCENES."""
     beyond: int = 500
-    """Test scenes of each level beyond the curriculum, of the median seed."""
+    """Number of test scenes of each generalisation level, for the median seed."""
     name: str = "objects"
-    """Name of the agent."""
+    """Name of the agent in the package."""
     workers: int = 2
-    """Processes."""
+    """Number of worker processes."""
     results: Path = Path("results")
-    """Folder of the evaluations."""
+    """Folder for the results of the evaluations."""
 
 
 def measured(options: Options, weights: Path, task: str, level: Level, algorithm: str, budget: int, scenes: int) -> dict[str, Any]:
-    """The figures of an evaluation that a card has."""
+    """Evaluates weights. Returns the figures for the card."""
     evaluation = Evaluation(str(weights), task, level, scenes=scenes, search=SearchConfig(budget, algorithm=algorithm))
     label = f"{weights.parent.name}-{weights.stem}-{task}-{level}-{scenes}-{algorithm}{budget}"
     run = Run(evaluation, options.results / f"{label}.json")
@@ -78,7 +78,7 @@ def measured(options: Options, weights: Path, task: str, level: Level, algorithm
 
 
 def of_every_seed(options: Options) -> Iterator[tuple[Level, str, int, int]]:
-    """Level, search algorithm, simulations per decision and scenes of each evaluation of a seed."""
+    """Yields the evaluations of a seed: (level, search algorithm, simulations per decision, scenes)."""
     yield "hardest", "rollout", 0, options.scenes
     yield "all", "rollout", 0, options.scenes
     for each in options.searched:
@@ -87,11 +87,11 @@ def of_every_seed(options: Options) -> Iterator[tuple[Level, str, int, int]]:
 
 
 TRAINED = ("seed", "command", "commit", "learner_steps", "cost", "curve")
-"""What a card says of the training of its weights."""
+"""The fields of a card about the training of its weights."""
 
 
 def training(run: Path, commit: str | None) -> dict[str, Any]:
-    """Seed, command, commit, cost and learning curve of a run or of shipped weights."""
+    """The fields `TRAINED` of a run or of shipped weights. Exits if a run is not finished."""
     if not run.is_dir():
         card = read_json(run.with_suffix(".json"))
         return {name: card.get(name) for name in TRAINED}  # weights shipped earlier lack some
@@ -116,7 +116,7 @@ def training(run: Path, commit: str | None) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measures, then copies."""
+    """Measures all runs, then writes weights and card of the median one."""
     options = tyro.cli(Options, description=__doc__)
     files = [run / "last.safetensors" if run.is_dir() else run for run in options.runs]
     for weights in files:

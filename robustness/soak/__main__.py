@@ -1,12 +1,11 @@
-"""A training with two actors, an evaluation and the page under 20 visitors, all at once, while a gremlin disturbs them.
+"""Runs a training with two actors, an evaluation and the page with 20 visitors, while a thread for each injects faults.
 
 python robustness/soak [--minutes 10] [--seed 0] [--out FOLDER]
 
-The gremlin, whose log is kept, kills, stops and continues processes, presses Ctrl-C, fills and frees a small disk (a tmpfs, where
-one may be mounted), flips bits in files that are then resumed from, and cuts connections. A fault is survived if the service does
-its work again within four minutes. Afterwards: counters never went back behind the checkpoint they went on from, no episode is in
-the replay twice, results are those of an undisturbed run byte for byte, no orphan, no zombie, no temporary file, memory and
-descriptors flat, every refusal one line. Ends with an error if anything is lost.
+Faults kill, stop and continue processes, press Ctrl-C, fill and free a small disk (a tmpfs, if one may be mounted), flip bits in files from
+which a service resumes, and cut connections. A fault is survived if the service works again within four minutes. Checks: counters never
+fall below those of the checkpoint, no episode is in the replay twice, results equal undisturbed ones byte for byte, no orphan, zombie or
+temporary file is left, memory and descriptors do not grow, each refusal is one line. Ends with an error if one fails.
 """
 
 from __future__ import annotations
@@ -36,25 +35,25 @@ from trilith.utils.console import show, table_of
 
 DISK_MB = 48
 Fault = Callable[[np.random.Generator], str | None]
-"""Does something bad and says what; None if that cannot be now."""
+"""Injects a fault and returns a text about it; None if this fault is not possible now."""
 
 
 @dataclass
 class Options:
-    """How long, and with which faults."""
+    """Options of the soak test."""
 
     minutes: float = 10.0
-    """How long to disturb."""
+    """Duration of the faults in minutes."""
     seed: int = 0
-    """Of the gremlin."""
+    """Seed of the faults."""
     out: Path | None = None
-    """Folder for its log and what the commands said; a temporary one unless given."""
+    """Folder for all files; by default a temporary one."""
     scenes: int = 600
-    """Of the evaluation."""
+    """Number of scenes of the evaluation."""
 
 
 class Gremlin:
-    """Disturbs, one service a thread, each with a random generator of its own, and keeps a log."""
+    """Injects faults, in one thread per service, and logs them at `path`."""
 
     def __init__(self, seed: int, path: Path, has_disk: bool) -> None:
         self.seed, self.path, self.has_disk = seed, path, has_disk
@@ -63,15 +62,15 @@ class Gremlin:
         self.survived: Counter[str] = Counter()
         self._lock = threading.Lock()
         self.disk_is_full = threading.Lock()
-        """Held while it is."""
+        """Held while the disk is full."""
 
     def log(self, **entry: Any) -> None:
-        """A line of the log."""
+        """Appends a line to the log."""
         with self._lock, self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"time": round(time.time(), 2), **entry}) + "\n")
 
     def haunt(self, service: Service, faults: dict[str, Fault], number: int) -> None:
-        """One fault after another until all is over. A fault that cannot be now gives None and is not counted."""
+        """Injects faults into `service` until `over` is set. `number` is part of the seed."""
         rng = np.random.default_rng([self.seed, number])
         names = sorted(faults)
         while not self.over.wait(float(rng.uniform(0.5, 4))):
@@ -98,7 +97,7 @@ class Gremlin:
 
 
 def await_(service: Service) -> bool:
-    """Whether a service does its work again in time."""
+    """Whether the service works again within `PATIENCE` seconds."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         if service.recovered():
@@ -108,7 +107,7 @@ def await_(service: Service) -> bool:
 
 
 def stopped(pids: list[int], rng: np.random.Generator) -> str | None:
-    """Stops one of these processes for a while."""
+    """Fault: stops one of these processes for 0.5 to 8 s, then continues it."""
     if not pids:
         return None
     pid, seconds = pids[int(rng.integers(len(pids)))], float(rng.uniform(0.5, 8))
@@ -122,7 +121,7 @@ def stopped(pids: list[int], rng: np.random.Generator) -> str | None:
 
 
 def killed(pids: list[int], rng: np.random.Generator) -> str | None:
-    """Kills one of these processes."""
+    """Fault: kills one of these processes."""
     if not pids:
         return None
     pid = pids[int(rng.integers(len(pids)))]
@@ -134,7 +133,7 @@ def killed(pids: list[int], rng: np.random.Generator) -> str | None:
 
 
 def flip(path: Path, rng: np.random.Generator) -> str | None:
-    """Turns over one bit of a file."""
+    """Fault: flips one bit of a file. None if the file is missing or empty."""
     if not path.exists() or not path.stat().st_size:
         return None
     data = bytearray(path.read_bytes())
@@ -145,7 +144,7 @@ def flip(path: Path, rng: np.random.Generator) -> str | None:
 
 
 def training_faults(training: Training, gremlin: Gremlin, disk: Path) -> dict[str, Fault]:
-    """What is done to a training."""
+    """The faults of a training, by name."""
 
     def pids() -> list[int]:
         return [each.pid for each in training.workers()]
@@ -177,7 +176,7 @@ def training_faults(training: Training, gremlin: Gremlin, disk: Path) -> dict[st
             (disk / "ballast").unlink(missing_ok=True)
         freed = time.time()
         end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:  # until there is a checkpoint again, or it has ended
+        while time.monotonic() < end:  # until there is a new checkpoint or no training
             if not training.running():
                 break
             path = training.out / checkpoint.NAME
@@ -201,7 +200,7 @@ def training_faults(training: Training, gremlin: Gremlin, disk: Path) -> dict[st
 
 
 def evaluation_faults(evaluation: Evaluation) -> dict[str, Fault]:
-    """What is done to an evaluation."""
+    """The faults of an evaluation, by name."""
 
     def pids() -> list[int]:
         return [each.pid for each in evaluation.workers()]
@@ -224,7 +223,7 @@ def evaluation_faults(evaluation: Evaluation) -> dict[str, Fault]:
 
 
 def page_faults(page: Page) -> dict[str, Fault]:
-    """What is done to the page."""
+    """The faults of the page, by name."""
 
     def pids() -> list[int]:
         return [each.pid for each in page.workers()]
@@ -250,7 +249,7 @@ def page_faults(page: Page) -> dict[str, Fault]:
 
 
 class Watch:
-    """Memory and descriptors of main processes, and zombies, every few seconds."""
+    """Samples memory and descriptors of main processes, and zombies, every 3 s."""
 
     def __init__(self, services: list[Service]) -> None:
         self.services = services
@@ -259,7 +258,7 @@ class Watch:
         self.over = threading.Event()
 
     def run(self) -> None:
-        """Until all is over."""
+        """Samples until `over` is set."""
         while not self.over.wait(3):
             for service in self.services:
                 process = service.process
@@ -271,7 +270,7 @@ class Watch:
                     self.zombies[each.pid] += 1
 
     def growth(self) -> list[str]:
-        """What grew in processes that lived for two minutes or more: the last third against the middle one."""
+        """In words, what grew from the middle third of the samples to the last, in processes that lived for two minutes or more."""
         told = []
         for (name, pid), samples in self.seen.items():
             third = len(samples) // 3
@@ -285,12 +284,12 @@ class Watch:
 
 
 def leftovers(*folders: Path) -> list[str]:
-    """Temporary files, and a journal of an evaluation that has ended."""
+    """The temporary files in these folders."""
     return [str(path) for folder in folders for path in folder.rglob("*") if ".part" in path.name or path.name.startswith((".tmp", "tmp"))]
 
 
 def main() -> None:
-    """Disturbs, checks and prints."""
+    """Starts the services, injects faults, checks and prints."""
     options = tyro.cli(Options, description=__doc__)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell started this in the background
     work = options.out or Path(tempfile.mkdtemp(prefix="trilith_soak"))
@@ -328,7 +327,7 @@ def soak(
     options: Options, gremlin: Gremlin, watch: Watch, training: Training, evaluation: Evaluation, page: Page,
     work: Path, disk: Path, mark: str,
 ) -> bool:  # fmt: skip
-    """All of it; whether nothing was lost."""
+    """Runs the services with faults, then to their ends without. Returns whether all went well."""
     evaluation.undisturbed()
     services: list[Service] = [training, evaluation, page]
     for service in services:
@@ -382,7 +381,7 @@ def tell(
     gremlin: Gremlin, watch: Watch, training: Training, evaluation: Evaluation, page: Page,
     ends: dict[str, float], orphans: list[Any], left: list[str],
 ) -> bool:  # fmt: skip
-    """Prints the tables; whether nothing was lost."""
+    """Prints the tables. Returns whether all faults were survived and all checks passed."""
     table = table_of("fault", "injected", "survived", "lost")
     for kind, count in sorted(gremlin.injected.items()):
         table.add_row(kind, str(count), str(gremlin.survived[kind]), str(count - gremlin.survived[kind]))

@@ -1,4 +1,4 @@
-"""What is disturbed: a training, an evaluation and the page, each a command in processes of its own."""
+"""The services of the soak test, a command each: a training, an evaluation and the page."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from trilith.training.config import run_config
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 240.0
-"""Seconds after which what has not recovered is lost."""
+"""Maximum seconds for a service to recover from a fault."""
 CHECKPOINT_SECONDS = 5.0
 SLACK = 10.0
-"""Seconds that a checkpoint may be late, on a machine that is busy."""
+"""Seconds that a checkpoint may be late on a busy machine."""
 
 
 class Service(ABC):
-    """A command that is started again whenever it ended."""
+    """A command, which `recovered` starts again after its end."""
 
     name: ClassVar[str]
 
@@ -52,16 +52,16 @@ class Service(ABC):
         self.process: subprocess.Popen[bytes] | None = None
         self.starts = 0
         self.problems: list[str] = []
-        """What must not be."""
+        """Errors found so far, in words."""
         self.refusals = 0
-        """Times that it ended with a line that says why."""
+        """Number of times that the command ended with exit code 2."""
 
     @abstractmethod
     def line(self) -> list[str]:
-        """The command."""
+        """The arguments of the command `trilith`."""
 
     def start(self) -> None:
-        """Starts the command, in a group of its own as a terminal does."""
+        """Starts the command in its own process group, as a terminal does."""
         self.starts += 1
         with (self.work / f"{self.name}.{self.starts}.err").open("wb") as errors:
             line = [sys.executable, "-m", "trilith.cli", *self.line()]
@@ -75,7 +75,7 @@ class Service(ABC):
         return self.process.pid
 
     def running(self) -> bool:
-        """Whether it is; if it has ended, what it said is looked at first, once."""
+        """Whether the command runs. After its end, the first call calls `ended`."""
         if self.process is None:
             return False
         code = self.process.poll()
@@ -86,7 +86,7 @@ class Service(ABC):
         return False
 
     def ended(self, code: int, said: str) -> None:
-        """Every refusal is one line: no traceback, and the last line says what was wrong."""
+        """Checks the standard error `said`: no traceback; after a refusal (exit code 2), one line "trilith: …", the last one."""
         if "Traceback" in said:
             self.problems.append(f"{self.name} {self.starts}: a traceback: {said[said.index('Traceback') :][-300:]!r}")
         if code == 2:
@@ -98,18 +98,18 @@ class Service(ABC):
             self.problems.append(f"{self.name} {self.starts}: exit code {code}: {said[-300:]!r}")
 
     def workers(self) -> list[Process]:
-        """Its worker processes."""
+        """The worker processes."""
         return children(self.pid) if self.running() else []
 
     def kill(self) -> None:
-        """SIGKILL to the main process, which can clear nothing up."""
+        """Kills the main process (SIGKILL), so that it cannot clean up."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
             self.running()
 
     def interrupt(self, within: float = 60.0) -> float:
-        """Ctrl-C, which a terminal sends to the whole group; seconds until it ended."""
+        """Sends SIGINT to the group, as Ctrl-C does. Returns the seconds until the command ended."""
         if self.process is None:
             return 0.0
         begin = time.monotonic()
@@ -126,15 +126,15 @@ class Service(ABC):
 
     @abstractmethod
     def recovered(self) -> bool:
-        """Whether it does its work again; starts it if it has ended. Asked again and again."""
+        """Whether the service works again. Starts it if it has ended. Called repeatedly."""
 
 
 ENDLESS = 10_000_000
-"""Learner steps: more than a soak makes, whatever the recipe says."""
+"""A number of learner steps that no soak test reaches."""
 
 
 class Training(Service):
-    """Two actors, a checkpoint every few seconds, for ever."""
+    """A training with two actors and a checkpoint every few seconds, without end unless `steps` is set."""
 
     name = "training"
 
@@ -142,12 +142,12 @@ class Training(Service):
         super().__init__(work, disk, mark)
         self.out = disk / "run"
         self.least = (0, 0)
-        """Learner and actor steps that a run that goes on must have at least: those of the checkpoint it goes on from."""
+        """Learner and actor steps of the checkpoint from which the run resumes: lower counters are an error."""
         self.kept = 0.0
-        """Seconds of training in that checkpoint: lines of the log up to there are of processes before."""
+        """Seconds of training in this checkpoint. Earlier log lines are those of earlier processes."""
         self.reached = -1
         self.most_lost = 0.0
-        """Seconds of training after the last checkpoint, at a kill."""
+        """Maximum seconds of training that a kill lost."""
         self.twice = 0
         self.steps = 0
 
@@ -161,7 +161,7 @@ class Training(Service):
         return ["train", *(str(part) for name, value in options.items() for part in (f"--{name}", value))]
 
     def logged(self) -> dict[str, Any] | None:
-        """The last whole line of the log about training."""
+        """The last complete line of the log with the kind "train"; None if there is none."""
         with suppress(OSError):
             for line in reversed((self.out / "log.jsonl").read_bytes().splitlines()[-20:]):
                 with suppress(ValueError):
@@ -171,7 +171,7 @@ class Training(Service):
         return None
 
     def look(self) -> None:
-        """At the checkpoint of a process that was killed: how much is lost, and whether anything is in it twice."""
+        """Reads the checkpoint of a process that has ended. Updates `least`, `kept`, `most_lost` and `twice`."""
         path = self.out / checkpoint.NAME
         if not path.exists():
             return
@@ -192,7 +192,7 @@ class Training(Service):
             self.goes_on_from(facts)
 
     def goes_on_from(self, facts: checkpoint.Facts) -> None:
-        """Remembers what the run must have at least when it goes on."""
+        """Stores the counters of the checkpoint from which the run resumes."""
         self.least, self.kept = (facts.learner["steps"], facts.actor_steps), facts.seconds
 
     def start(self) -> None:
@@ -213,25 +213,25 @@ class Training(Service):
         return bool(last["step"] > self.reached)
 
     def has_both(self) -> bool:
-        """Whether there are two checkpoints."""
+        """Whether there is a previous checkpoint, too."""
         return (self.out / checkpoint.NAME).exists() and (self.out / checkpoint.PREVIOUS).exists()
 
 
 def doubles(arrays: dict[str, Any], out: Path) -> int:
-    """Episodes that are in a replay more than once. No two requests are alike, so no two episodes are."""
+    """The number of repeated episodes in a replay. All requests differ, so equal episodes are one stored twice."""
     config = run_config(out)
     policy = PolicySpec(config.algorithm, config.agent, config.task).make()
     ring = arrays["replay.ring"].reshape(-1).view(Replay(np.dtype([*policy.dtype.descr, *RETURNS]), 0.1).dtype)
     ends = np.flatnonzero(ring["left"] == 1)
     seen: Counter[bytes] = Counter()
     for first, last in zip(ends[:-1] + 1, ends[1:], strict=True):
-        if ring["left"][first] == last - first + 1 > 1:  # whole; of a single step there are few different ones
+        if ring["left"][first] == last - first + 1 > 1:  # complete, and longer than one step, because those of one step can be equal
             seen[ring[first : last + 1].tobytes()] += 1
     return sum(count - 1 for count in seen.values())
 
 
 class Evaluation(Service):
-    """The same evaluation again and again, its result compared with that of an undisturbed one."""
+    """One evaluation, repeated. Each result is compared with that of an undisturbed evaluation."""
 
     name = "evaluation"
 
@@ -243,7 +243,7 @@ class Evaluation(Service):
         self.reference = b""
 
     def undisturbed(self) -> None:
-        """Makes the result to compare with."""
+        """Runs the undisturbed evaluation, whose result is the reference."""
         quiet = self.work / "quiet.json"
         line = [sys.executable, "-m", "trilith.cli", *self.line(quiet)]
         subprocess.run(line, cwd=self.work, env=self.environment, check=True, capture_output=True)
@@ -291,24 +291,24 @@ class Page(Service):
             self.port = free.getsockname()[1]
         self.over = threading.Event()
         self.answers: Counter[str] = Counter()
-        """What visitors got, by status or by the name of an error."""
+        """Number of answers by status, and of errors by name."""
         self.refused: list[str] = []
-        """What was said with a status that is not 200."""
+        """Answers with a status other than 200."""
         self.crew = 0
-        """Most workers that it ever had."""
+        """Maximum number of workers so far."""
 
     def line(self) -> list[str]:
         return ["web", "--no-browser", "--port", str(self.port)]
 
     def open_doors(self) -> list[threading.Thread]:
-        """Lets the visitors in."""
+        """Starts the threads of the visitors."""
         crowd = [threading.Thread(target=self._visit, args=(seed,), daemon=True) for seed in range(self.visitors)]
         for each in crowd:
             each.start()
         return crowd
 
     def post(self, connection: http.client.HTTPConnection, name: str, data: Any) -> dict[str, Any]:
-        """A request; raises an error if its answer is none."""
+        """Sends a request and returns its answer. Raises RuntimeError if the status is not 200."""
         connection.request("POST", f"/api/{name}", json.dumps(data), {"Content-Type": "application/json"})
         response = connection.getresponse()
         body = response.read()
@@ -319,7 +319,7 @@ class Page(Service):
         return dict(json.loads(body))
 
     def _visit(self, seed: int) -> None:
-        """Starts scenes and places blocks somewhere, two seconds apart, until all is over."""
+        """One visitor: starts scenes and places blocks at random, about every two seconds, until `over` is set."""
         rng = np.random.default_rng(seed)
         connection, state = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60), None
         while not self.over.wait(float(rng.uniform(1, 3))):
@@ -351,7 +351,7 @@ class Page(Service):
             connection.close()
 
     def cut(self, rng: np.random.Generator) -> None:
-        """A visitor that is gone in the middle of a request, or of its answer."""
+        """Cuts a connection in a request or before its answer."""
         body = json.dumps({"task": "covering", "level": 0, "seed": 1}).encode()
         host = f"Host: 127.0.0.1:{self.port}"
         head = ["POST /api/start HTTP/1.1", host, "Content-Type: application/json", f"Content-Length: {len(body)}", "", ""]

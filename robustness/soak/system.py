@@ -1,4 +1,4 @@
-"""What the soak asks of the system: processes and their children, memory, descriptors, a small disk. Linux only."""
+"""System functions for the soak test: processes and their children, memory, descriptors, a small disk. Linux only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Process(NamedTuple):
-    """A line of the table of processes."""
+    """A process as /proc shows it. `state` is one letter, such as Z for a zombie."""
 
     pid: int
     parent: int
@@ -19,7 +19,7 @@ class Process(NamedTuple):
 
 
 def processes() -> list[Process]:
-    """All that there are."""
+    """All processes of the system."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):
@@ -30,12 +30,12 @@ def processes() -> list[Process]:
 
 
 def children(pid: int) -> list[Process]:
-    """The worker processes of a process, sorted; not the helper that Python starts with the first of them."""
+    """The worker processes of a process, sorted by id, without Python's resource tracker."""
     return sorted(each for each in processes() if each.parent == pid and "resource_tracker" not in each.command)
 
 
 def marked(mark: str) -> list[Process]:
-    """Processes that were started, directly or not, with a mark in their environment."""
+    """Other processes with TRILITH_SOAK=`mark` in their environment, which child processes inherit."""
     wanted, found = f"TRILITH_SOAK={mark}".encode(), []
     for each in processes():
         with suppress(OSError):
@@ -54,7 +54,7 @@ def usage(pid: int) -> tuple[float, int] | None:
 
 
 def mount(folder: Path, megabytes: int) -> bool:
-    """Makes a folder a small disk of its own. False where that is not allowed."""
+    """Mounts a tmpfs of this size at a folder. Returns whether this worked; it needs root."""
     folder.mkdir(parents=True, exist_ok=True)
     line = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
     try:
@@ -64,12 +64,12 @@ def mount(folder: Path, megabytes: int) -> bool:
 
 
 def unmount(folder: Path) -> None:
-    """Takes the disk away again."""
+    """Unmounts the disk at a folder."""
     subprocess.run(["umount", "-l", str(folder)], capture_output=True)
 
 
 def fill(path: Path) -> int:
-    """Writes until the disk is full; returns the bytes that went in."""
+    """Writes a file until the disk is full. Returns the size of the file in bytes."""
     size = 0
     with suppress(OSError), path.open("wb", buffering=0) as file:
         while True:

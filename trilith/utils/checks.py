@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 LONGEST = 600
-"""Maximum number of letters in an error message, see `cut`."""
+"""Maximum number of characters in an error message, see `cut`."""
 
 
 def require(condition: object, message: str) -> None:
@@ -26,7 +26,7 @@ def shortened(value: object) -> str:
 
 
 def cut(message: str) -> str:
-    """An error message of at most `LONGEST` letters. If `message` is longer, for instance because it quotes a damaged file, its middle is
-    cut out."""
+    """An error message of at most `LONGEST` characters. If `message` is longer, for instance because it quotes a damaged file, its middle
+    is cut out."""
     half = (LONGEST - 3) // 2
     return message if len(message) <= LONGEST else f"{message[:half]} … {message[-half:]}"

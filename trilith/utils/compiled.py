@@ -32,13 +32,12 @@ def compiled(function: F, *, reorder: bool = False) -> F: ...
 @overload
 def compiled(function: None = None, *, reorder: bool = False) -> Callable[[F], F]: ...
 def compiled(function: F | None = None, *, reorder: bool = False) -> F | Callable[[F], F]:
-    """Returns `function` as machine code. The first call compiles it; later processes read the machine code from disk. Usable as a
-    decorator, with or without arguments.
+    """Returns `function` as machine code. The first call with each combination of argument types compiles it; later processes read the
+    machine code from disk. Usable as a decorator, with or without arguments.
 
     By default floating-point operations keep their order, so results equal those of the Python function (`.py_func`). `reorder=True` allows
     the compiler to change the order, so that the processor can compute several terms of a sum at the same time. Networks use `reorder`; the
-    rules of the world never do. Pass the arrays of a scene as they are, read-only. For writable arrays numba would compile a second
-    version.
+    rules of the world never do. Pass the arrays of a scene read-only, as they are: for writable arrays numba compiles a second version.
 
     Compilation takes several times longer for operations on whole arrays than for loops over their elements. Slowest to compile are
     assignments of a sequence or an array to a slice, and sorts.
@@ -56,8 +55,8 @@ def compiled(function: F | None = None, *, reorder: bool = False) -> F | Callabl
 
 
 def is_compiled(function: Callable[..., object]) -> bool:
-    """Whether the machine code of a function is on disk, for at least one combination of argument types. `function` must have been made by
-    `compiled`."""
+    """Whether the machine code of a function is on disk, for at least one combination of argument types. `function` must be a result of
+    `compiled`, and be defined in a file."""
     dispatcher: Any = function
     return bool(dispatcher._cache._cache_file._load_index())
 
@@ -98,7 +97,7 @@ event.register("numba:compile", compilation)
 
 class _ByContent(IndexDataCacheFile):
     """A cache of the machine code of one function. The cache becomes invalid when any of three things changes: the source file of the
-    function, the source file of a compiled function that it calls, or a global constant that any of these functions uses.
+    function, the source file of a compiled function that it calls, directly or not, or a global constant that one of these functions uses.
 
     numba's own cache compares only the modification time and the size of one file, the one that defines the function. But the machine code
     also contains functions and constants from other files.

@@ -24,19 +24,20 @@ def check_least(config: Any, **least: int) -> None:
 
 def check_most(config: Any, **most: int) -> None:
     """Raises ValueError if a field of `config` is above its upper bound. `most` gives the upper bounds, by the names of the fields to
-    check."""
+    check. These fields must hold numbers, not None."""
     for name, highest in most.items():
         require(getattr(config, name) <= highest, f"{name} {getattr(config, name)}: must be {highest} or less")
 
 
 def to_json(config: Any) -> dict[str, Any]:
-    """Returns a config as a dictionary of plain JSON values. Paths become texts."""
+    """Returns a config as a dictionary of plain JSON values. A field that is a Path becomes a text; fields of nested configs must not be
+    Paths."""
     return {key: str(value) if isinstance(value, Path) else value for key, value in asdict(config).items()}
 
 
 def from_json(kind: Any, data: Any) -> Any:
-    """Restores a config of the dataclass `kind` from the result of `to_json`. Raises ValueError if `data` has wrong types, wrong values or
-    unknown fields."""
+    """Restores a config of the dataclass `kind` from the result of `to_json`. Missing fields get their defaults. Raises ValueError if
+    `data` has wrong types, wrong values or unknown fields."""
     name = getattr(kind, "__origin__", kind).__name__
     with prefix_errors(f"not a {name}: "):
         config = typed(data, kind)

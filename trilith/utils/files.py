@@ -32,7 +32,7 @@ NO_SOURCE = "no source file"
 
 @contextmanager
 def name_path_in_errors(path: str | Path) -> Iterator[None]:
-    """Context manager: gives an OSError from the `with` block a one-line message that names `path`."""
+    """Context manager for code that writes `path`: gives an OSError from the `with` block a one-line message, "cannot write …"."""
     try:
         yield
     except OSError as error:

@@ -52,7 +52,7 @@ def import_own(module: str) -> ModuleType:
 
 def own_code(data: Any) -> dict[str, str]:
     """The fingerprint of the user's own code that `data` names. `data` is nested JSON; texts of the form my_module:MyClass are names of
-    classes.
+    classes. Their modules must be imported already; others are left out.
 
     The result maps the path of each source file to a digest of the file. It also maps the names python, numpy and trilith to their
     versions. Source files are the modules that define the classes. For a module found in the working folder, they are also the files that
@@ -78,7 +78,7 @@ def _classes(data: Any) -> Iterator[str]:
 
 
 def _code(module: str) -> dict[str, str]:
-    """The entries of one module in the result of `own_code`. None for a module that is not imported, or that belongs to trilith."""
+    """The entries of one module in the result of `own_code`. Empty for a module that is not imported, or that belongs to trilith."""
     if module not in sys.modules or module.split(".")[0] == "trilith":
         return {}
     path = getattr(sys.modules[module], "__file__", None)
@@ -132,7 +132,7 @@ def _sources(module: str, path: Path) -> dict[str, str]:
 
 
 def _is_own(folder: Path) -> bool:
-    """Whether a folder of modules is in the working folder, and not one of installed packages there."""
+    """Whether a folder of modules is in the working folder, and has neither installed packages nor Python's standard library."""
     installed = {"site-packages", "dist-packages"} & {*folder.parts} or folder.is_relative_to(Path(get_path("stdlib")).resolve())
     return folder.is_relative_to(Path.cwd()) and not installed
 

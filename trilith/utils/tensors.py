@@ -36,7 +36,7 @@ def save_tensors(
     path: Path, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, str] | None = None, previous: Path | None = None
 ) -> str:
     """Writes `arrays` and the texts `facts`, both by name, as the file `path`. The file is written whole or not at all. If `previous` is
-    given, the file that was at `path` before is kept at `previous`.
+    given, the file that was at `path` before is kept at `previous`. No text may have the name `CHECKSUM`.
 
     Returns the checksum of arrays and texts. Raises OSError if the file cannot be written.
     """
@@ -61,8 +61,8 @@ def _in_order(file: bytes) -> bytes:
 
 
 def read_header(path: Path) -> Header:
-    """Reads the header of a file written by `save_tensors`. Raises ValueError if the file is missing, too large, cannot be read or has no
-    checksum."""
+    """Reads the header of a file written by `save_tensors`, without verifying the checksum. Raises ValueError if the file is missing, too
+    large, cannot be read or has no checksum."""
     with _opened(path, MAX_WEIGHTS) as file:
         shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
         return Header(shapes, _stated(path, dict(file.metadata() or {})))
@@ -96,7 +96,7 @@ def _stated(path: Path, texts: dict[str, str]) -> str:
 
 
 def checksum(arrays: Mapping[str, NDArray[Any]], texts: Mapping[str, str]) -> str:
-    """SHA-256 of the arrays (names, types, shapes and bytes) and of the texts. The order of arrays and texts does not matter."""
+    """SHA-256, in hexadecimal, of the arrays (names, types, shapes and bytes) and of the texts. Their order does not matter."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
         array = arrays[name]

@@ -57,7 +57,8 @@ def is_loopback(host: str) -> bool:
 
 
 class AccessControl:
-    """Middleware that refuses requests which do not come from the page itself, and adds `HEADERS` to every answer."""
+    """Middleware that refuses requests which do not come from the page itself, and adds `HEADERS` to every answer. `host` is the address on
+    which the server listens. If there is a `token`, every request must have it."""
 
     def __init__(self, app: ASGIApp, host: str, token: str | None = None) -> None:
         self.app, self.token = app, token

@@ -44,9 +44,9 @@ class Catalog:
     the same, runs are labelled by their whole path. The label of an agent with search ends in " + search"."""
 
     def __init__(self, agents: Sequence[str], budget: int, tasks: Iterable[str], world: str = SearchConfig.world) -> None:
-        """Offers all agents that need no training, all shipped agents, and `agents`. If `budget` is not 0, trained agents that can search
-        are offered a second time, with a search of `budget` simulations in the transition model `world`. Raises ValueError for an unknown
-        agent, or a run without weights."""
+        """Offers all agents that need no training, all shipped agents, and `agents`, in the tasks with the names `tasks`. If `budget` is
+        not 0, trained agents that can search are offered a second time, with a search of `budget` simulations in the transition model
+        `world`. Raises ValueError for an unknown agent, or a run without weights."""
         known = available()
         for name in agents:
             require(
@@ -92,8 +92,7 @@ def _is_trained(name: str) -> bool:
 
 
 def _is_searchable(name: str) -> bool:
-    """Whether this is a trained agent that can search. A search needs actions that can be listed. All trained agents of the package can
-    search."""
+    """Whether this is a trained agent that can search. A search needs actions that can be listed. All shipped agents can search."""
     return _is_trained(name) and (bool(shipped(name)) or get_algorithm(read_card(weights_file(Path(name)))["algorithm"]).searchable)
 
 

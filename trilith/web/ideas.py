@@ -32,7 +32,7 @@ class Idea(NamedTuple):
 
     placement: Placement
     value: float
-    """Expected reward from now to the end of the episode. For a look-ahead: the reward of this step alone."""
+    """Expected reward from now to the end of the episode. For a look-ahead or a plan: the reward of this step alone."""
     visits: int | None = None
     """Number of simulations in which a search made this placement; None without search."""
     line: tuple[Placement, ...] = ()
@@ -71,10 +71,10 @@ class PlansAhead(Protocol):
 
 def think(agent: Agent, state: State, rng: np.random.Generator, k: int) -> Thoughts:
     """Returns the ideas of an agent to show. A `Thinker` gives its `k` best ideas, and an agent that `PlansAhead` gives its whole plan. For
-    any other agent, its choice comes first, and then the best placements of a `lookahead`.
+    any other agent, its choice comes first, unless it stops, and then the best placements of a `lookahead`.
 
-    The position of each placement is first clipped to where blocks may be, as the rules do. If two placements are then equal, only the
-    better one is shown.
+    The position of each placement is clipped to where blocks may be, as the rules do. If two placements of a `Thinker` then have the same
+    effect (see `_distinct`), only the better one is shown.
     """
     if isinstance(agent, Thinker):
         found = [Idea(*each) for each in agent.ideas(state, rng, k * IDEAS_ASKED)]
@@ -143,7 +143,7 @@ def _distinct(state: State, ideas: list[Idea]) -> list[Idea]:
 
 def lookahead(state: State, rng: np.random.Generator, k: int, first: Placement | None = None) -> list[Idea]:
     """Simulates legal placements, each relative to an object of the scene. Returns the `k` with the highest reward, best first. If `first`
-    is given, it comes before all others.
+    is given, it comes before all others, whatever it earns.
 
     Placements at the middles of targets are tried first, because a reward is likely there, then others at random. Blocks of equal width are
     interchangeable, so only the first available slot of each width is tried, without glue.

@@ -40,15 +40,15 @@ class Predicts(Protocol):
     """A transition model that predicts more than a search needs, as a learned model does."""
 
     def predict(self, asked: Sequence[tuple[State, Placement]]) -> Sequence[Outcome]:
-        """Predicts the outcome of each (state, placement) of `asked`. The new blocks must not overlap anything."""
+        """Predicts the outcome of each (state, placement) of `asked`. The new blocks must not overlap anything solid."""
         ...
 
 
 def prepare(tasks: Sequence[str], agents: Sequence[tuple[Spec, str]] = (), world: str | None = None) -> None:
-    """Compiles all code before the first request, while there is no time limit.
+    """Compiles all code before the first request, whose time limit is too short for it.
 
-    Makes two placements in each of the `tasks`, one prediction with the transition model `world` if it is given, and one decision of each
-    of the `agents`. Each agent comes with the task for its decision.
+    In each of `tasks` it makes two placements and, if `world` is given, one prediction with this transition model. Then each of `agents`
+    makes one decision, in the task that comes with it.
     """
     agent = LegalAgent()
     for name in tasks:
@@ -90,13 +90,13 @@ def _encode(data: Any) -> bytes:
 
 
 def begin(task: str, level: Level, seed: int, placed: Sequence[Placement | None]) -> bytes:
-    """Starts an episode in the scene that `seed` generates, and makes the placements `placed` in it. They are empty for a new episode, and
-    come from the link if a visitor opens a link to an episode. Returns every state as JSON, without the poses during falls."""
+    """Starts an episode in the scene that `seed` generates, and makes the placements `placed` in it: those of a link to an episode, none
+    for a new one. Returns every state as JSON, without the poses during falls. Raises ValueError if a placement comes after the end."""
     return _replayed(Recording(start(task, level, np.random.default_rng(seed)), tuple(placed)), frames=False)
 
 
 def replay(recording: Recording) -> bytes:
-    """Simulates a recorded episode again. Returns every state as JSON, with the poses during each fall."""
+    """Simulates a recorded episode again. Returns every state as JSON, with the poses during each fall. Raises ValueError as `begin`."""
     return _replayed(recording, frames=True)
 
 

@@ -38,12 +38,12 @@ FRAME_STRIDE = 2
 MAX_FRAMES = 240
 """Maximum frames of a fall. In a longer fall the stride is larger, so that the answer stays small."""
 STILL = 0.002
-"""Metres or radians: an object that stays closer than this to its final pose is not animated."""
+"""Metres or radians. The animation of a fall ends when all objects are closer than this to their final poses. An object that moves less
+than a quarter of this is not animated."""
 
 
 def parse(body: bytes | str) -> Any:
-    """Parses JSON. Raises ValueError, with the reason, if the text is not JSON, a number is not finite, or a whole number has more than 16
-    characters."""
+    """Parses JSON. Raises ValueError if the text is not JSON, a number is not finite, or a whole number has more than 16 characters."""
     try:
         text = body.decode("utf-8") if isinstance(body, bytes) else body
         return json.loads(text, parse_constant=_no_constant, parse_int=_whole, parse_float=_finite)
@@ -84,7 +84,7 @@ def read(data: Any, names: str) -> dict[str, Any]:
 
 
 def integer(value: Any, name: str, low: int, high: int) -> int:
-    """Returns a whole number. Raises ValueError, with `name` and the bounds, if `value` is not a whole number from `low` to `high`."""
+    """Returns a whole number. Raises ValueError, which names `name`, if `value` is not a whole number from `low` to `high`."""
     require(
         not isinstance(value, bool) and isinstance(value, int) and low <= value <= high,
         f"{name} must be a whole number from {low} to {high}",
@@ -99,8 +99,7 @@ def boolean(value: Any, name: str) -> bool:
 
 
 def task_and_level(task: Any, level: Any) -> tuple[str, Level]:
-    """Returns the name of a task and one of its levels. Raises ValueError, with the known tasks or levels, if there is no such task or
-    level.
+    """Returns the name of a task and one of its levels. Raises ValueError if there is no such task or level.
 
     Looks up only tasks that this process knows already, so that a request cannot import a module.
     """
@@ -112,14 +111,14 @@ def task_and_level(task: Any, level: Any) -> tuple[str, Level]:
 
 
 def placements(value: Any, at_most: int) -> list[Placement | None]:
-    """Returns a list of placements, each given as [slot, x, y, sticky], or as null to stop. Raises ValueError, with the reason, if one is
-    wrong or if there are more than `at_most`."""
+    """Returns a list of placements, each given as [slot, x, y, sticky], or as null to stop. Raises ValueError if one is wrong or if there
+    are more than `at_most`."""
     require(isinstance(value, list) and len(value) <= at_most, f"placements must be a list of at most {at_most}")
     return [placement(each) for each in value]
 
 
 def placement(value: Any) -> Placement | None:
-    """Returns one placement, given as [slot, x, y, sticky], or as null to stop. Raises ValueError, with the reason, if it is wrong."""
+    """Returns one placement, given as [slot, x, y, sticky], or as null to stop. Raises ValueError if it is wrong."""
     if value is None:
         return None
     require(
@@ -130,14 +129,14 @@ def placement(value: Any) -> Placement | None:
 
 
 def state(value: Any) -> State:
-    """Reads a state from its text, the JSON of `State.to_json`. Raises ValueError, with the reason, if the text is not a valid state."""
+    """Reads a state from its text, the JSON of `State.to_json`. Raises ValueError if the text is not a valid state."""
     require(isinstance(value, str), "state must be text: the JSON of a state, as it came in an answer")
     return state_from(parse(value))
 
 
 def state_from(data: Any) -> State:
-    """Reads a state from parsed JSON. Raises ValueError, with the reason, if a field is missing or out of bounds, or if the scene has more
-    objects than its task and level can have."""
+    """Reads a state from parsed JSON. Raises ValueError if a field is missing or out of bounds, or if the scene has more objects than its
+    task and level can have."""
     require(
         isinstance(data, dict) and isinstance(data.get("scene"), dict),
         "a state is an object with the fields task, level, steps, total, ended, scene",
@@ -159,22 +158,22 @@ def state_from(data: Any) -> State:
 
 
 def running_state(value: Any) -> State:
-    """Reads a state from its text, the JSON of `State.to_json`. Raises ValueError, with the reason, if the text is not a valid state, or if
-    the episode has ended."""
+    """Reads a state from its text, the JSON of `State.to_json`. Raises ValueError if the text is not a valid state, or if the episode has
+    ended."""
     found = state(value)
     require(not found.ended, f"this episode has ended ({found.ended})")
     return found
 
 
 def recording(value: Any) -> Recording:
-    """Reads an episode from its text, the JSON of a recording. Raises ValueError, with the reason, if the text is not a valid recording."""
+    """Reads an episode from its text, the JSON of a recording. Raises ValueError if the text is not a valid recording."""
     require(isinstance(value, str), "recording must be text: the JSON of an episode")
     return recording_from(parse(value))
 
 
 def recording_from(data: Any) -> Recording:
-    """Reads an episode from parsed JSON. Raises ValueError, with the reason, if a field is missing or out of bounds, or if there are more
-    placements than the episode can have."""
+    """Reads an episode from parsed JSON. Raises ValueError if a field is missing or out of bounds, or if there are more placements than the
+    episode can have."""
     require(
         isinstance(data, Mapping) and "start" in data and "placements" in data,
         "an episode is an object with the fields 'start' and 'placements'",
@@ -189,10 +188,10 @@ def recording_from(data: Any) -> Recording:
 
 
 def open_text(text: str) -> list[dict[str, Any]]:
-    """Reads the episodes of a file: one recorded episode, or the list "worst" of a result file. Returns a dictionary for each episode, with
-    three keys: "text" (the episode as JSON), "note" (a note about it) and "seed" (the seed of its scene).
+    """Reads the episodes of a file: one recorded episode, a list of them, or an object with such a list as "worst" (a result file) or
+    "episodes". Returns a dictionary for each episode: "text" (the episode as JSON), "note" (a note about it) and "seed" (of its scene).
 
-    Raises ValueError, with the number of the episode and the reason, if an episode is wrong; also if the file has none or too many.
+    Raises ValueError if an episode is wrong, or if the file has none or too many.
     """
     try:
         data = parse(text)
@@ -217,7 +216,7 @@ def open_text(text: str) -> list[dict[str, Any]]:
 
 
 def text(value: Any, name: str, most: int) -> str:
-    """Returns a text. Raises ValueError, with the limit, if `value` is not a text or has more than `most` characters."""
+    """Returns a text. Raises ValueError if `value` is not a text or has more than `most` characters."""
     require(isinstance(value, str) and len(value) <= most, f"{name} must be a text of at most {most} letters")
     return value
 
@@ -295,8 +294,8 @@ def listed(placed: Placement | None) -> list[Any] | None:
 
 
 def pack_frames(settled: Settled) -> dict[str, Any] | None:
-    """The poses of objects during a fall; None if no motion is visible. `dt` is the time between two frames in seconds. `rows` are the rows
-    of the objects that move. `poses` has one flat list per frame: x, y and angle of each of these objects."""
+    """The poses of objects during a fall; None if no motion is visible or recorded. `dt` is the time between two frames in seconds. `rows`
+    are the rows of the objects that move. `poses` has one flat list per frame: x, y and angle of each object of `rows`."""
     if settled.frames is None or not np.isfinite(settled.frames).all():
         return None
     stride = max(FRAME_STRIDE, -(-len(settled.frames) // MAX_FRAMES))

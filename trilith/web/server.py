@@ -186,12 +186,8 @@ def create_app(
     world: str = SearchConfig.world,
 ) -> Starlette:
     """Returns the application, for a server that listens on the address `host`. It has `workers` processes for physics, and as many for
-    agents. With a `token`, only visitors who have it get access. The file at `path`, if given, is offered in the page.
-
-    `agents` are further agents to offer. Trained agents are offered without search and, unless `budget` is 0, with `budget` simulations per
-    decision. `tasks` are further tasks to offer, as my_module:MyTask. `world` is the transition model in which agents search. If it is not
-    the simulator, the page shows its predictions. Raises ValueError if the file at `path` holds no episode, or if there is no such agent,
-    task or world.
+    agents. With a `token`, only visitors who have it get access. The other arguments are those of `trilith.web.serve`. Raises ValueError if
+    the file at `path` holds no episode, or if there is no such agent, task or world.
     """
     for name in tasks:
         get_task(name)  # before the file is opened, because its episodes may belong to this task
@@ -239,8 +235,8 @@ async def _body(request: Request, limit: int) -> bytes:
 
 
 async def _unless_gone(request: Request, work: Awaitable[bytes]) -> bytes:
-    """Awaits `work` and returns its result. If the visitor leaves, `work` is cancelled, because a useless search would delay other
-    visitors."""
+    """Awaits `work` and returns its result. If the visitor leaves, cancels `work`, because a useless search would delay other visitors,
+    and raises ClientDisconnect."""
     task = asyncio.ensure_future(work)
 
     async def gone() -> None:
@@ -393,7 +389,7 @@ def background(
     world: str = SearchConfig.world,
 ) -> Iterator[str]:
     """Context manager: serves the page in a thread during the `with` block, for tests and screenshots. Yields the address as soon as the
-    page answers."""
+    page answers. Raises RuntimeError if it does not answer within `PATIENCE`."""
     app = create_app("127.0.0.1", path, agents, workers, tasks=tasks, world=world)
     bound = _bind("127.0.0.1", 0)
     server = _server(app)

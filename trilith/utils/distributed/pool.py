@@ -27,8 +27,8 @@ Work = Callable[[Any, Any], Any]
 QUEUE = 2
 """Number of jobs that a worker holds at a time. With two, the worker starts the second job while the result of the first is being sent."""
 MAX_DEATHS = 4
-"""Number of workers that may die during the same job before the job fails. Also the number of times in a row that a worker may fail to
-start."""
+"""Number of workers that may die during the same job; with one more, the job fails. Also the number of times in a row that a worker may
+fail to start."""
 BEAT_SECONDS = 30.0
 """Seconds between two heartbeats of a worker. Heartbeats are also sent during a long job."""
 STALL_SECONDS = 300.0
@@ -131,7 +131,7 @@ class Died(NamedTuple):
     why: str = ""
     """The reason. If empty, the worker's exit status is used."""
     pause: float = 0.0
-    """Seconds to wait before the next worker starts in its place."""
+    """Seconds to wait before the next worker starts in its place; 0: see `Pool._lose`."""
 
 
 Event = Ready | Alive | Done | Died
@@ -156,10 +156,10 @@ class Pool(ABC):
         Args:
             what: the word for a worker in notes and errors.
             queue: number of jobs that a worker holds at a time: the one that it does, and the next ones.
-            max_deaths: how many workers may die during the same job before the job fails.
-            restart: whether dead workers are replaced. `never`: a death raises ChildProcessError. `limited`: they are replaced, but
-                ValueError is raised if a worker reports that it cannot start, or dies more than `MAX_DEATHS` times in a row during its
-                start. `always`: they are replaced without limit.
+            max_deaths: how many workers may die during the same job; with one more, the job fails.
+            restart: whether dead workers are replaced. `never`: a death raises ChildProcessError. `limited`: they are replaced, but more
+                than `MAX_DEATHS` deaths in a row during the start of a worker raise ValueError. `always`: they are replaced without limit.
+                Except with `always`, a worker that reports that it cannot start raises ValueError.
             start_seconds: time limit of a worker's start, in seconds.
             job_seconds: time limit of a job, in seconds from the moment when a worker gets it.
             stall_seconds: a worker that has a job is replaced if nothing is heard from it for this many seconds.
@@ -213,8 +213,8 @@ class Pool(ABC):
         return sent
 
     def cancel(self, job: Job, grace: float) -> None:
-        """Cancels a job, so that it gets no result. If no worker has the job yet, it is removed. If a worker has it, the worker is not
-        stopped at once: it is replaced if it is doing this job after `grace` seconds from now."""
+        """Cancels a job, so that it gets no result. If no worker has the job yet, it is removed. A worker that still does this job after
+        `grace` seconds is replaced."""
         self._unfinished.pop(job.number, None)
         job.deadline = min(job.deadline, time.monotonic() + grace)
         if job in self.waiting:
@@ -231,7 +231,7 @@ class Pool(ABC):
 
     def handle(self, events: Sequence[Event]) -> list[Job]:
         """Handles the events that `poll` returned, enforces time limits, and replaces dead workers. Returns the jobs that have finished,
-        each with its result or its failure."""
+        each with its result or its failure. Raises ChildProcessError or ValueError as the pool's option `restart` says."""
         for event in events:
             event.worker.heard = time.monotonic()
             match event:
@@ -318,7 +318,8 @@ class Pool(ABC):
         Args:
             worker: the worker to replace.
             why: the reason, as a phrase after the worker's name. If empty, the exit status is used.
-            pause: seconds before the next worker starts. With 0, the pause grows with the number of failed starts.
+            pause: seconds before the next worker starts. With 0, it starts at once, or, if `worker` died during its start, after a pause
+                that grows with the number of failed starts.
         """
         if worker not in self.workers:
             return

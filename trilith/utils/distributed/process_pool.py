@@ -94,7 +94,7 @@ class ProcessPool(Pool):
 
 def spread(make: Callable[[], Work], jobs: Sequence[Any], workers: int) -> Iterator[Any]:
     """Does jobs in at most `workers` processes. Yields each result as soon as it is ready, in any order. With a single worker or fewer than
-    two jobs, everything runs in this process.
+    two jobs, everything runs in this process. In any case this process is limited to one thread, see `limit_threads`.
 
     Each process calls `make` once. The function that `make` returns does the jobs; its arguments are a job and None. Raises an error if a
     job fails, and ChildProcessError if a process dies.

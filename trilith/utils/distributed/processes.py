@@ -17,7 +17,7 @@ from multiprocessing.process import BaseProcess
 def start_ignoring_sigint(process: BaseProcess) -> None:
     """Starts `process` so that it ignores Ctrl-C from its first moment on. By default Ctrl-C would reach all processes of a terminal.
 
-    The calling process ignores Ctrl-C during the start, and the new process inherits this setting.
+    SIGINT is blocked in the calling thread during the start (on Windows: ignored), and the new process inherits this setting.
     """
     listen: Callable[[], object]
     if hasattr(signal, "pthread_sigmask"):  # Linux, macOS
@@ -61,7 +61,7 @@ def hold_interrupts() -> Iterator[None]:
 
 
 def limit_threads(count: int) -> None:
-    """Sets the maximum number of threads for computations in this process. The limit holds for torch too, even if torch is loaded later."""
+    """Limits the threads with which torch computes in this process, even if torch is loaded later. Child processes inherit the limit."""
     os.environ["OMP_NUM_THREADS"] = str(count)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(count)

@@ -123,7 +123,8 @@ class Cluster:
 
     def reserve_gpus(self, count: float) -> str:
         """Reserves `count` GPUs of this machine for this process, so that the cluster gives them to no other. This process then uses no
-        other GPUs. Returns the ids of the GPUs, separated by commas. Raises ValueError if not enough GPUs are free."""
+        other GPUs, so call it before torch uses one. Returns the ids of the GPUs, separated by commas. Raises ValueError if not enough GPUs
+        are free."""
         ray = self.ray
         here = ray.get_runtime_context().get_node_id()
         there = next(node["Resources"].get("GPU", 0.0) for node in ray.nodes() if node["NodeID"] == here)

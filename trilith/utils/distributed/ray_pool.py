@@ -140,17 +140,15 @@ def _death(error: BaseException) -> str:
 
 def prepare(make: bytes) -> tuple[Any, Failure | None]:
     """Called on a worker's node: unpickles `make` and calls it, to make the function with which the worker does jobs. Returns the pair
-    (function, None), or (None, failure) if this raises an exception.
-
-    The function takes a job and the data that jobs share. It returns the result, the failure and what the job printed, pickled.
+    (function, None), or (None, failure) if this raises an exception. The function is `_do_printing` with its first argument bound.
     """
     limit_threads(1)
     return attempt(lambda: partial(_do_printing, pickle.loads(make)()))
 
 
 def _do_printing(work: Work, job: Any, shared: Any) -> bytes:
-    """Does a job. Returns its result, its failure and the last lines that it printed, pickled as one tuple. The
-    failure is None if the job succeeded.
+    """Does a job. Returns its result, its failure and the last lines that it printed, pickled as one tuple. The failure is None if the
+    job succeeded.
 
     Pickled bytes are copied out of Ray's object store when they are received. Plain arrays would keep the store's memory in use.
     """
@@ -189,7 +187,7 @@ def _worker_class(ray: Any) -> type:
             return ray.get_runtime_context().get_node_id(), os.getpid(), version, failure
 
         def do(self, job: Any, shared: Any) -> bytes:
-            """Does a job. Returns its result, its failure and the last lines that it printed, pickled as one tuple."""
+            """Does a job, see `_do_printing`."""
             return self.work(job, shared)  # type: ignore[misc]
 
         @ray.method(concurrency_group="beat")  # type: ignore[untyped-decorator]

@@ -36,7 +36,7 @@ export class Address {
     this.written = scene;
   }
 
-  /** After Back or Forward, shows that moment of the episode, if it has it. After an edit of the address, shows everything that it says. */
+  /** After Back or Forward, shows that moment if the episode has it. Otherwise shows everything that the address says. */
   changed() {
     const { app } = this, { episode } = app, scene = link.sceneOf(location.hash.slice(1));
     const index = history.state ? episode.moments.findIndex((_, i) => link.encode(episode, i) === scene) : -1;
@@ -45,7 +45,7 @@ export class Address {
     return app.jump(index);
   }
 
-  /** Shows the scene of the address, or the first scene if it names none. Reports an error in the address. */
+  /** Shows the scene of the address, or the scene `FIRST` if it names none. Reports an error in the address. */
   async follow() {
     const { app } = this;
     let wanted = { task: null, level: null, seed: null, placements: [], by: [], view: {} }, problem = null;
@@ -73,7 +73,7 @@ export class Address {
     else if (wanted.view.rival) app.restartCompare();
   }
 
-  /** Sets how the page looks at what it shows. Returns what is wrong with that, or null. */
+  /** Sets the agents, the speed and the switches. Returns a sentence about an agent or speed that the page lacks, or null. */
   view({ agent, rival, speed, show, hide, block }) {
     const wanted = Object.entries({ agent, rival, speed }).filter(([, value]) => value);
     const missing = wanted.find(([id, value]) => ![...$(id).options].some((option) => option.value === value));

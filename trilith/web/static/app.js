@@ -30,9 +30,9 @@ class App {
     this.stage = new Stage($("canvas"), about);
     this.panel = null;
     this.pending = null; // a placement that the server has not answered, with the ghost that stands for it
-    this.loading = null; // stops the scene that is asked for
-    this.again = null; // what Try again does
-    this.patience = 6000; // milliseconds that an agent may think before it is spoken of
+    this.loading = null; // aborts the request for a scene
+    this.again = null; // the function of the button Try again
+    this.patience = 6000; // milliseconds after which the page says that it waits for an agent
     this.watch = new Watcher(this);
     this.think = new Thinker(this);
     this.compare = new Comparison(this);
@@ -170,7 +170,7 @@ class App {
     }
   }
 
-  /** Waits for the decision of an agent, which may think for long; `wanted` is whether anybody still waits for it. */
+  /** Waits for the decision of an agent. If it takes long and `wanted()` is true, says so, with the button Try again (`again`). */
   async waitForAgent(answer, wanted, again) {
     const slow = setTimeout(() => {
       if (wanted()) this.say("No answer yet: the agent thinks long, or the server hangs. Waiting …", "", again);
@@ -182,7 +182,7 @@ class App {
     }
   }
 
-  /** Waits for an answer. One that takes long is spoken of, and can be asked for again. */
+  /** Waits for an answer. If it takes long, says so, with the button Try again (`again`). */
   async waitFor(answer, again) {
     const slow = setTimeout(() => this.say("The server has not answered yet. Waiting …", "", again), SLOW);
     try {

@@ -21,7 +21,7 @@ export class Builder {
     canvas.addEventListener("pointermove", (event) => this.move(event));
     canvas.addEventListener("pointerup", (event) => this.release(event));
     canvas.addEventListener("pointercancel", () => this.cancel());
-    canvas.addEventListener("pointerleave", ({ pointerType }) => { // what a finger has asked for stays when it is lifted
+    canvas.addEventListener("pointerleave", ({ pointerType }) => { // the tooltip of a tapped object stays when the finger is lifted
       if (pointerType === "mouse") this.look(null);
     });
     // A finger that takes a block must not scroll the page; anywhere else on the canvas it still does.
@@ -87,7 +87,7 @@ export class Builder {
     }
   }
 
-  /** Tells of what the pointer is at: an object, or a place of the value map. */
+  /** Shows the tooltip of the object under the pointer or, without one, of the nearest position of the value map. */
   point(event) {
     const row = this.app.compare.active ? null : this.rowAt(event), value = row === null ? this.app.values.at(...this.world(event)) : null;
     this.look(row, event);
@@ -109,8 +109,8 @@ export class Builder {
   }
 
   /**
-   * Moves the ghost to where a block would spawn: within bounds and in sight, on the floor rather than in it, snapped if wanted; far
-   * below the floor it is back on its shelf.
+   * Moves the ghost to (x, y), where the pointer or the keys hold it. The ghost is clipped to where blocks may be, snapped if wanted, and
+   * eased. More than 1 m below the floor, it follows freely and counts as back in the supply (`home`).
    */
   moveTo(x, y) {
     const { app, ghost } = this, { about } = app, { state } = app.episode;

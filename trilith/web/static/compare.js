@@ -43,7 +43,7 @@ export class Comparison {
     this.app.update();
   }
 
-  /** Lets both agents build to the end, or place one block each. */
+  /** Lets both agents build to the end or, with `once`, place one block each. */
   async play(once = false) {
     if (this.playing) return;
     if (this.ended) this.panels.forEach((panel) => { panel.episode = panel.episode.fresh(); });

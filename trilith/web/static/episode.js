@@ -8,8 +8,8 @@ export class Episode {
     this.cursor = moments.length - 1;
     this.origin = origin;
     this.zero_on_hit = zero_on_hit;
-    this.seed = seed ?? 0; // of the agents' choices too
-    this.builder = ""; // who built it, of an episode from a file that says so
+    this.seed = seed ?? 0; // also seeds the agents' random generators
+    this.builder = ""; // the builder that a file names
   }
 
   get now() { return this.moments[this.cursor]; }
@@ -36,7 +36,7 @@ export class Episode {
     return new Episode([this.moments[0]], this.origin, this.zero_on_hit, this.seed);
   }
 
-  /** The text of a recorded episode, as trilith.episode.Recording reads it. The start is put in as the text it came in. */
+  /** The JSON of a recording up to the cursor, for `Recording.from_json`. The start is the server's own text, see api.js. */
   recording(physics, by = "") {
     const { placements, zero_on_hit, seed } = this;
     return `{"start":${this.moments[0].text},"placements":${JSON.stringify(placements)},"zero_on_hit":${zero_on_hit},"physics":${physics},"seed":${seed},"by":${JSON.stringify(by)}}`;

@@ -10,7 +10,7 @@ const HINT = `Drag a block from below the floor into the scene${KEYS ? ", or pre
 
 /** The reward of a step, or how the episode ended if the reward is 0. */
 const label = ({ state, reward }) => (state.ended && !reward ? reason(state.ended).short : signed(reward));
-/** Of what is shown: a reward that is rounded to nothing is neither good nor bad. */
+/** The tone of a reward as it is shown: none for a reward that is rounded to 0. */
 const tone = ({ reward }) => ({ "+": "good", "−": "bad" }[signed(reward ?? 0)[0]] ?? "");
 
 /** Enables or disables a button. If a disabled button had the focus, the scene gets it. */

@@ -32,7 +32,7 @@ export class Files {
     this.app.say(`Opening ${chosen.name} …`);
     try {
       const recordings = await this.app.waitFor(this.app.api.open(await chosen.text()), () => this.app.attempt(() => this.read(chosen)));
-      if (this.opening !== mine) return; // it was asked for again
+      if (this.opening !== mine) return; // another file was opened meanwhile
       await this.offer(recordings);
       keep("opened", JSON.stringify(recordings));
     } catch (error) {
@@ -44,7 +44,7 @@ export class Files {
   /** The episodes of a file that was opened before a reload; null if there are none. */
   get kept() { return JSON.parse(recall("opened")); }
 
-  /** Another scene is shown: after a reload it is that one, too. */
+  /** Called when another scene is shown: a reload then does not show the file. */
   forget() { keep("opened", null); }
 
   /** Lists the episodes of a file and shows the first. */

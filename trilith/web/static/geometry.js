@@ -32,11 +32,11 @@ export function objection(about, state, slot, x, y) {
   return found;
 }
 
-const EASE = 0.15, HAIR = 0.001; // metres: a hand that is off by so little meant the free place beside or above
+const EASE = 0.15, HAIR = 0.001; // metres: maximum shift of `eased`, and its distance to the object beside or below
 
 /**
- * The nearest free place for a block that, let go at (x, y), would overlap something by little; (x, y) if it is free there, or if
- * none is near. Nobody is led to where a block would fall onto an obstacle, unless it is sticky and may hang.
+ * The nearest free place for a block that would overlap something at (x, y), at most `EASE` away along each axis. (x, y) itself if it
+ * is free, or if there is no such place. Places above an obstacle are used only for a sticky block, which may hang.
  */
 export function eased(about, state, slot, x, y, sticky) {
   if (objection(about, state, slot, x, y) === null) return [x, y];
@@ -76,8 +76,8 @@ export function snapPlaces(about, state, slot) {
 }
 
 /**
- * Where a block released at (x, y) was probably meant to be: onto a near target of its size, because the rules are stricter than a
- * hand is steady; otherwise the nearest legal position that agents choose from; (x, y) itself if none is near.
+ * Snaps a block released at (x, y) to the nearest target of its width within `near` metres or, without one, to the nearest legal
+ * position of the relative actions within `reach` metres. Returns (x, y) itself if there is neither.
  */
 export function snapped(about, state, slot, x, y, reach = 1.5, near = 0.6) {
   const { scene } = state, { roles } = about;
@@ -93,7 +93,7 @@ export function snapped(about, state, slot, x, y, reach = 1.5, near = 0.6) {
   least = reach * reach;
   for (const place of snapPlaces(about, state, slot)) {
     const away = (place[0] - x) ** 2 + (place[1] - y) ** 2;
-    // A block placed by hand is never moved onto an obstacle, although agents may choose that.
+    // A block placed by hand is never moved above an obstacle, although agents may choose such a position.
     if (away < least && objection(about, state, slot, ...place) === null && !landing(about, state, slot, ...place).obstacle) [best, least] = [place, away];
   }
   return best;
@@ -105,7 +105,7 @@ export function inside(px, py, [x, y, angle], [w, h]) {
   return Math.abs(dx * c + dy * s) <= w / 2 && Math.abs(dy * c - dx * s) <= h / 2;
 }
 
-/** The height of the first solid object below an upright block, and whether it is an obstacle. The block's shadow is drawn there. */
+/** The height of the first solid object below an upright block, and whether this is an obstacle. The block's shadow is drawn there. */
 export function landing(about, state, slot, x, y) {
   const { scene } = state, { roles } = about, half = scene.size[slot][0] / 2;
   let top = 0, obstacle = false;

@@ -2,7 +2,7 @@
 
 import { hear } from "./speak.js";
 
-const MAY_REPEAT = /^(Arrow.*|[zyo])$/i; // what a key that is held down goes on with
+const MAY_REPEAT = /^(Arrow.*|[zyo])$/i; // keys that repeat while they are held down
 const $ = (id) => document.getElementById(id);
 
 export function wireKeys(app) {

@@ -1,4 +1,4 @@
-// What the browser keeps as long as its tab is open; one that keeps nothing forgets it with the page.
+// Texts that survive a reload, until the tab is closed. A browser that does not allow this forgets them at a reload.
 
 export function recall(name) {
   try {

@@ -27,7 +27,7 @@ export class View {
   world(px, py) { return [(px - this.originX) / this.scale, (this.originY - py) / this.scale]; }
 }
 
-/** A path around a rectangle at a pose. The context stays rotated into the rectangle's frame until `restore`. */
+/** Saves the context and moves it into the frame of a pose, in metres, until `restore`. */
 function enter(ctx, view, [x, y, angle]) {
   ctx.save();
   ctx.translate(view.x(x), view.y(y));
@@ -141,9 +141,9 @@ export const signed = (value, digits = 2) => {
 };
 
 /**
- * Draws one scene. `content` has the moment, the poses to draw (during a fall, those of the fall) and the switches `show`. Optional
- * fields: `ideas`, `ghost`, `predicted` (poses with sizes), `hover` (a row), `lit` (the idea under the pointer), `keys` (numbers on
- * the supply).
+ * Draws one scene. `content` has the `moment`, the `poses` to draw, whether they are `moving` in a fall, and the switches `show`. Optional
+ * fields: `ideas`, `lit` (index of the idea under the pointer), `plan` (the ideas are steps), `ghost`, `sticky` (draw the supply sticky),
+ * `predicted` and `hint` (poses with sizes), `hover` (a row), `values` with their maximum `most`, `keys` (number the supply).
  */
 export function paint(ctx, view, theme, about, content) {
   const { moment, poses, show, moving } = content, { scene } = moment.state, { roles } = about;

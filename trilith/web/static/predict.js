@@ -43,7 +43,7 @@ export class Predictions {
     return subject.after?.predicted ?? (this.held?.key === this.key(subject) ? this.held.answer : undefined);
   }
 
-  /** The outlines to draw: the new block, and other blocks that are predicted to move or that moved against the prediction. */
+  /** The outlines to draw: the new block, blocks that are predicted to move, and blocks that moved although they were predicted to rest. */
   get shown() {
     const subject = this.on ? this.subject() : null, found = subject && this.known(subject);
     if (!found) return null;

@@ -42,7 +42,7 @@ export class Thinker {
     this.views = document.getElementById("seen");
   }
 
-  /** The ideas to draw. Empty if they belong to another state. */
+  /** The ideas to draw; null if they belong to another state or agent. */
   get shown() {
     return this.on && this.about === this.key() ? this.ideas : null;
   }
@@ -99,7 +99,7 @@ export class Thinker {
     } catch (error) {
       if (error.name === "AbortError" || this.about !== key) return undefined;
       this.say(error.message);
-      if (error.again) this.about = null; // whatever happens next asks for them again
+      if (error.again) this.about = null; // the next update of the page requests them again
       if (error.again) app.fail(error, () => app.update());
     }
     return this.show();

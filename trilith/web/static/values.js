@@ -12,7 +12,7 @@ export class ValueMap {
     this.app = app;
     this.places = null;
     this.wanted = null; // the kind of block that a link asks for
-    this.about = null; // agent, block and state that the places are about
+    this.about = null; // agent, block and state that the places belong to
     this.stop = null;
     $("values-bar").style.background = `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map(heat)})`;
     $("values").addEventListener("change", () => this.refresh());
@@ -26,7 +26,7 @@ export class ValueMap {
     return `${app.agent}|${$("values-slot").value}|${app.episode.now.text}`;
   }
 
-  /** The positions to draw. Empty if they belong to another state, block or agent. */
+  /** The positions to draw; null if they belong to another state, block or agent. */
   get shown() { return this.on && this.about === this.key() ? this.places : null; }
 
   /** The kinds of block that are left, each by its first slot. */
@@ -42,7 +42,7 @@ export class ValueMap {
     if (kinds.has(before)) $("values-slot").value = String(kinds.get(before));
   }
 
-  /** Shows the map of the block in the hand. */
+  /** Chooses the kind of block of `slot`, the block in the hand. */
   choose(slot) {
     const { scene } = this.app.episode.state;
     const same = [...$("values-slot").options].find((option) => scene.size[Number(option.value)][0] === scene.size[slot][0]);
@@ -81,7 +81,7 @@ export class ValueMap {
     } catch (error) {
       if (error.name === "AbortError" || this.about !== key) return;
       this.say(error.message);
-      if (error.again) this.about = null; // whatever happens next asks for them again
+      if (error.again) this.about = null; // the next update of the page requests them again
       if (error.again) app.fail(error, () => app.update());
     }
   }

@@ -25,7 +25,7 @@ export class Welcome {
     return undefined;
   }
 
-  /** After a reload, the same visit. */
+  /** After a reload, greets again if the visitor had not left the first visit. */
   resume() {
     if (recall("welcome") !== null && this.here(this.app.episode)) this.greet();
   }
@@ -39,7 +39,7 @@ export class Welcome {
 
   here({ origin }) { return Boolean(origin) && Object.keys(SCENE).every((key) => origin[key] === SCENE[key]); }
 
-  /** It is over with the first scene that somebody chooses. */
+  /** Ends the first visit when another scene is shown. */
   update(episode) {
     if (!$("welcome").hidden && !this.here(episode)) this.hide();
   }

@@ -11,7 +11,7 @@ export const REASONS = {
   bad_simulation: { short: "bad simulation", long: "The end: the simulation failed.", tone: "bad" },
 };
 
-/** The words for a reason; the name of a reason that this page does not know. */
+/** The words for the reason `name`; made from the name itself if `REASONS` lacks it. */
 export const reason = (name) => REASONS[name] ?? { short: name.replaceAll("_", " "), long: `The end: ${name.replaceAll("_", " ")}.`, tone: "" };
 
 /** A number with this many decimals, never −0. */
@@ -20,7 +20,7 @@ export const fixed = (value, digits = 2) => value.toFixed(digits).replace(/^-(0\
 /** Whether to mention keys. A device without a mouse rarely has a keyboard. */
 export const KEYS = matchMedia("(hover: hover) and (pointer: fine)").matches;
 
-/** Why there is nothing to see of one agent. */
+/** The note in place of ideas or values while two agents are compared. */
 export const COMPARED = "Two agents are compared: close that to see this of one.";
 
 const KINDS = { 0.7: "small", 2.1: "medium", 3.5: "large" };
