@@ -42,7 +42,7 @@ def seconds(evaluation: Evaluation, workers: int) -> tuple[float, float]:
 
 def main(agent: Positional[str] = WHOLE.agent, scenes: Positional[int] = 4000) -> None:
     """Prints the table of an agent on `scenes` scenes of each task."""
-    columns = ("task (hardest)", "1 worker: episodes/s", "2 workers", "updates_per_step", "s to start 1 worker", "2 workers")
+    columns = ("task (hardest)", "1 worker: episodes/s", "2 workers", "2 workers ÷ 1", "s to start 1 worker", "2 workers")
     table = Table(*columns, title=f"{agent}, {scenes} scenes, best of 2")
     for task in TASKS:
         if not trained_for(agent, task):

@@ -21,7 +21,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import cos, pi
@@ -44,7 +44,7 @@ from trilith.agents.dqn.policy import make_net, make_schema, observe
 from trilith.agents.dqn.recipes import OBJECTS
 from trilith.agents.registry import load, trained_for
 from trilith.networks.inputs import placements
-from trilith.networks.inputs.placements import LENGTHS, SCALES
+from trilith.networks.inputs.placements import CLIPS, LENGTHS, SCALES
 from trilith.networks.inputs.scene_batch import Records, ReplaySchema
 from trilith.networks.q import objects
 from trilith.networks.q.objects import ObjectsNet
@@ -157,8 +157,16 @@ def to_try(schema: ReplaySchema, state: State, best: tuple[int, ...] | None, rng
 
 @contextmanager
 def by_tensors(scales: tuple[float, ...]) -> Iterator[None]:
-    """Context manager: the network computes messages by tensor operations, with these scales."""
-    with patch.object(placements, "SCALES", scales), patch.object(objects, "look", objects.look_by_tensors):
+    """Context manager: the network computes messages by tensor operations, with these scales. Lengths at scales that the package does not
+    have are clipped to ±1."""
+    clips = tuple(dict(zip(SCALES, CLIPS, strict=True)).get(scale, 1.0) for scale in scales)
+    with ExitStack() as patches:
+        for module, name, value in (
+            (placements, "SCALES", scales),
+            (placements, "CLIPS", clips),
+            (objects, "look", objects.look_by_tensors),
+        ):
+            patches.enter_context(patch.object(module, name, value))
         yield
 
 
@@ -169,7 +177,7 @@ class Bench:
         torch.manual_seed(options.seed)
         net = make_net(replace(OBJECTS, net=replace(OBJECTS.net, message=message, layers=layers)), schema)
         assert isinstance(net, ObjectsNet)
-        net.seen = nn.Linear(len(LENGTHS) * len(options.scales) + 3, message)
+        net.seen = nn.Linear(len(LENGTHS) * len(options.scales), message)
         self.net, self.schema, self.data, self.options = net, schema, data, options
         self.train_states = round(len(data.records) * (1 - HELD_OUT))
 

@@ -548,6 +548,16 @@ def test_every_benchmark_explains_itself(path, monkeypatch, capsys):
     assert len(shown.splitlines()) > 5, "what it measures is said as well"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("--scales", "3", "15", "75")], ids=["the package's scales", "other scales"])
+def test_the_bench_of_outcomes_trains_the_network_as_it_is(options):
+    pytest.importorskip("torch")
+    line = [sys.executable, "benchmarks/outcomes.py", "--states", "40", "--updates", "2", "--agent", "legal", *options]
+    done = subprocess.run(line, env=ENVIRONMENT, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"2 updates in [\d.]+ s; ends told right [\d.]+%", done.stdout)
+
+
 @pytest.mark.longest
 @pytest.mark.slow
 def test_a_demonstration_that_is_stopped_says_what_it_leaves_behind_and_leaves_nothing_empty(tmp_path):
