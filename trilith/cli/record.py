@@ -34,7 +34,7 @@ class RecordEpisodes:
     episodes: int = 1000
     """Number of episodes. If the folder has fewer, the missing ones are added."""
     format: Literal["arrays", "minari"] = "arrays"
-    """arrays writes safetensors files. minari (extra minari) also writes a Minari dataset of the same episodes, in OUT/minari."""
+    """arrays: safetensors files. minari (extra minari): also a Minari dataset of the same episodes, in OUT/minari."""
     epsilon: float = 0.0
     """Probability that the agent's placement is replaced by a random legal one."""
     split: Literal["new", "valid", "test"] = "new"

@@ -109,7 +109,7 @@ def record(recorder: Recorder, out: Path, workers: int) -> Iterator[Shard]:
     """Records episodes into the folder `out`, in at most `workers` processes. Yields the content of every file: first of the files that
     already exist, then of each other file as soon as it is saved.
 
-    If `out` holds episodes with equal settings, they are kept. Raises ValueError if `out` holds other files, episodes with other settings,
+    If `out` holds episodes with equal settings, they are kept. Raises ValueError if `out` holds files but no recording, episodes with other settings,
     or more episodes than asked for.
     """
     make_folder(out)
@@ -131,7 +131,7 @@ def record(recorder: Recorder, out: Path, workers: int) -> Iterator[Shard]:
 
 def _take(recorder: Recorder, out: Path) -> dict[str, Any]:
     """Writes `dataset.json` into the folder `out`, and returns its content. The checksums of files that already exist are kept. Raises
-    ValueError if the folder holds other files, episodes with other settings, or more episodes than asked for."""
+    ValueError if the folder holds files but no recording, episodes with other settings, or more episodes than asked for."""
     path, facts = out / DATASET, recorder.identity() | {"checksums": [None] * recorder.shards}
     if not path.exists():
         require(

@@ -34,7 +34,7 @@ class NetConfig:
     decoder: int = 128
     """Objects and pixel-attention: features that are computed from an object's token after the last attention layer."""
     message: int = 32
-    """Objects: features of the message from one object to a placement."""
+    """Objects: number of features in the message from one object to a placement."""
     token: int = 64
     """Objects: features of a placement."""
     clock: bool = False

@@ -168,7 +168,7 @@ def write_report(ledger: Path, out: Path, scale: str = "laptop") -> Path:
 
 
 def page(data: Mapping[str, Any], pictures: Mapping[str, str], how: Scale, entries: int) -> str:
-    """Returns the page as Markdown. `data` is the result of `collect`, `pictures` maps figures to names of picture files, `how` is the
+    """Returns the report as Markdown. `data` is the result of `collect`, `pictures` maps figures to names of picture files, `how` is the
     scale, and `entries` is the number of entries in the ledger."""
     scale = data["scale"]
     lines = [

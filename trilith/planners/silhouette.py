@@ -54,7 +54,7 @@ def script(scene: Scene) -> Placement | None:
 @plans("silhouette")
 def plan(state: State) -> list[Placement]:
     """The best sequence of placements that two searches find; empty if none gains anything. The first search puts every block in the middle
-    of its target. If it does not find the highest reward possible, all targets filled without glue, the second search also shifts blocks.
+    of its target. If it does not fill all targets without glue (the highest reward possible), the second search also shifts blocks.
 
     A target accepts a block that is shifted by almost a tenth of its width. Such a shift often balances a block that would otherwise need
     glue.
@@ -99,7 +99,7 @@ def _search(state: State, best: list[Placement], most: float, shifted: bool, bud
 
 
 def _choices(scene: Scene, shifted: bool) -> Iterator[tuple[Placement, Scene]]:
-    """Yields placements that fill a target, each with the scene as forecast after it, in which the block is at rest. They put a block in
+    """Yields placements that fill a target, each with a forecast of the scene after it, with the block at rest. They put a block in
     the middle of a target, without and with glue. With `shifted`, placements slightly beside the middle follow."""
     yield from (_fill(scene, target, sticky) for target in _open(scene) for sticky in (False, True))
     if not shifted:

@@ -57,7 +57,7 @@ class RolloutNode(Node[S]):
     max_return = inf
     """Upper bound of the return from this node. It is set only for roots."""
     decision: int | None = None
-    """The action that the last search from this node decided for. None before a search, or if the search has no rollout."""
+    """The action that the last search from this node decided for. None before a search, or if the search found no rollout."""
 
     def __init__(self, state: S, prior: Prior) -> None:
         super().__init__(state, top_actions(prior, MAX_ACTIONS))

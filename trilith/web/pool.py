@@ -79,7 +79,7 @@ class Pool:
 
     async def run(self, name: str, *arguments: Any) -> Any:
         """Runs the job `name` with these arguments and returns its result. Raises ValueError if the job refuses its arguments, Busy if no
-        worker becomes free, TooSlow if the job takes too long, and Crashed if the worker dies or the job fails otherwise.
+        worker becomes free, TooSlow if the job takes too long, and Crashed if two workers die of it or the job fails otherwise.
 
         Jobs have no side effects. So if a worker dies, its job is given once to another worker.
         """

@@ -72,7 +72,7 @@ class DQNConfig:
     replay_mb: float = 600.0
     """Maximum size of the replay in megabytes. Corrections have a replay of their own, of the same size."""
     counterfactual_actions: int = 8
-    """Maximum number of counterfactual actions that an actor without search simulates beside the chosen action. Half are drawn from the 16
+    """Maximum number of counterfactual actions that an actor simulates beside an action chosen without search. Half are drawn from the 16
     actions with the highest values, the others from all actions that the mask allows. The learner trains on counterfactual actions too; a
     network without state values only on those that end the episode."""
     counterfactual_targets: int = 3

@@ -260,15 +260,15 @@ class DQNLearner(TargetLearner[QNet]):
         """Makes one learner step on a sample whose first `shown` transitions come from corrections. Returns metrics for the log.
 
         The loss is a sum of the terms below; a square stands for the Huber loss. G is the return that was observed; it is used only with
-        `lower_bounds`. V(s') is the value of the next state. It is the output of the target network's value head or, for a network without
-        such a head, max_a Q(s', a) of the target network (with `double`, the online network selects a). If `n_step` is n > 1, the first y
+        `lower_bounds`. V(s') is the value of the next state. It is the output of the target network's value head, at least 0, or, for a network
+        without such a head, max_a Q(s', a) of the target network (with `double`, the online network selects a). If `n_step` is n > 1, the first y
         has n discounted rewards and then V of the state n steps later.
 
             made:            (Q(s, a) - y)²,  y = max(r + γ V(s'), G)
-            counterfactual:  (Q(s, a) - y)²,  y = r + γ V(s') for a random few, or y = r if a ends the episode
-            state:           (V(s) - max_a y)²,  over the actions above and 0
+            counterfactual:  (Q(s, a) - y)²,  y = r if a ends the episode; with a value head also y = r + γ V(s') for a random few
+            state:           (V(s) - max(0, y of the actions above))²
             correction:      max(0, max_b≠a Q(s, b) + margin - Q(s, a)),  times `margin_weight`
-            all:             errors of the predicted reward (squared) and end (cross-entropy), times `outcome_weight`
+            all:             errors of the predicted reward (Huber) and end (cross-entropy), times `outcome_weight`
 
         The term "state" is used for networks with a value head, the term "all" for networks that predict rewards and ends.
         """

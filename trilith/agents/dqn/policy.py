@@ -154,7 +154,7 @@ class DQNPolicy:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The dtype of a record. Its first fields are `state` and `action`, an edge action (slot, object, offset, sticky).
+        """The dtype of the record of a decision. Its first fields are `state` and `action`, an edge action (slot, object, offset, sticky).
 
         If K counterfactual actions are simulated beside each action, the field `beside` (K, 4) holds these edge actions; unused rows are
         -1. Further fields (K,) hold their rewards (`beside_reward`), whether they ended the episode (`beside_ended`) and, for a network

@@ -133,7 +133,7 @@ class PointingActor(nn.Module):
 
     def anchors(self, seen: Tokens, picks: Tensor) -> Tensor:
         """The initial means (n, 3, 6, A) of the components: six for each of n objects and three kinds of block, each an action of A
-        numbers. `picks` (B, 3) has, for each scene and kind, the value of an action's first number that picks a block of this kind."""
+        numbers. `picks` (B, 3) has, for each scene and kind, the first number of an action that picks a block of this kind."""
         x, y, wide, high = (each[:, None, None, None] for each in seen.boxes.unbind(-1))
         places = torch.tensor(PLACES, device=x.device)[:, None]
         glue = torch.tensor(GLUE, device=x.device)
@@ -179,7 +179,7 @@ class PointedCritic(nn.Module):
 
 
 def _picks() -> nn.Buffer:
-    """A buffer (7,) with the value of an action's first number that picks each slot."""
+    """A buffer (7,) with the first number of an action that picks each slot."""
     return nn.Buffer(torch.from_numpy((SLOT_X / 7).astype(np.float32)), persistent=False)
 
 

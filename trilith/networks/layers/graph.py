@@ -117,7 +117,7 @@ class RecurrentGraph(nn.Module):
 
     def forward(self, given: tuple[Tensor, ...], encoded: tuple[Tensor, ...], links: Links) -> tuple[Tensor, ...]:
         """Returns the hidden states of edges (E, width), nodes (V, width) and globals (G, width) after the last step. `given` has the input
-        features of the three. `encoded` has their encodings, which are the first previous output and the first hidden states."""
+        features of the three. `encoded` has their encodings: the output of the block and the hidden states before the first step."""
         last = hidden = encoded
         cells = [cell for cell in self.grus if isinstance(cell, nn.GRUCell)]
         for _ in range(self.steps):
