@@ -109,8 +109,8 @@ def record(recorder: Recorder, out: Path, workers: int) -> Iterator[Shard]:
     """Records episodes into the folder `out`, in at most `workers` processes. Yields the content of every file: first of the files that
     already exist, then of each other file as soon as it is saved.
 
-    If `out` holds episodes with equal settings, they are kept. Raises ValueError if `out` holds files but no recording, episodes with other settings,
-    or more episodes than asked for.
+    If `out` holds episodes with equal settings, they are kept. Raises ValueError if `out` holds files but no recording, episodes with other
+    settings, or more episodes than asked for.
     """
     make_folder(out)
     with folder_lock(out):

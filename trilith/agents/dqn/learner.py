@@ -260,8 +260,8 @@ class DQNLearner(TargetLearner[QNet]):
         """Makes one learner step on a sample whose first `shown` transitions come from corrections. Returns metrics for the log.
 
         The loss is a sum of the terms below; a square stands for the Huber loss. G is the return that was observed; it is used only with
-        `lower_bounds`. V(s') is the value of the next state. It is the output of the target network's value head, at least 0, or, for a network
-        without such a head, max_a Q(s', a) of the target network (with `double`, the online network selects a). If `n_step` is n > 1, the first y
+        `lower_bounds`. V(s') is the value of the next state. It is the output of the target network's value head, at least 0. Without such
+        a head it is max_a Q(s', a) of the target network (with `double`, the online network selects a). If `n_step` is n > 1, the first y
         has n discounted rewards and then V of the state n steps later.
 
             made:            (Q(s, a) - y)²,  y = max(r + γ V(s'), G)
