@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 
 from trilith.training.config import CONFIG
 from trilith.training.log import JSONL, read_log
@@ -141,6 +142,7 @@ def _draw_task(row: Any, task: str, curves: Sequence[_Curve], points: Mapping[Pa
                 axis.axvline(x, color=colour, linestyle=":", linewidth=1)
                 axis.annotate(f" {passed}", (x, 1), xycoords=("data", "axes fraction"), va="top", fontsize="small", color=colour)
         axis.set(title=f"{task}, validation scenes, {level}", xlabel=_NAMES[across])
+        axis.xaxis.set_major_formatter(EngFormatter(sep=""))  # 500k, 1M: long numbers of steps would run into each other
         axis.grid(alpha=0.3)
     row[0].set_ylabel("mean reward, without exploration")
     row[0].legend(fontsize="small")
