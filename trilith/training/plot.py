@@ -24,7 +24,7 @@ _NAMES: dict[str, str] = {
     "core_minutes": "core-minutes",
     "step": "learner steps",
     "actor_steps": "actor steps",
-    "simulator_steps": "simulator steps (made, counterfactual, searched)",
+    "simulator_steps": "simulator steps (made, counterfactual, corrections)",
 }
 
 
