@@ -278,6 +278,9 @@ def test_an_online_model_is_measured_on_what_it_has_not_learned_from(episodes):
     told, seen = model.step(rng), np.array(model.predicted)
     assert told["model_brier"] == pytest.approx(np.mean((seen[:, 0] - seen[:, 1]) ** 2))
     assert told["model_brier_constant"] == pytest.approx(seen[:, 1].mean() * (1 - seen[:, 1].mean()))
+    before = list(model.predicted)
+    model.load(*model.state())
+    assert list(model.predicted) == before, "what it had measured itself is replaced"
 
 
 def test_a_model_that_diverged_is_told(table):

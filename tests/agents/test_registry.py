@@ -96,6 +96,9 @@ def test_a_shipped_agent_builds_in_the_tasks_it_was_trained_for(tmp_path, monkey
     assert fingerprint("tiny", "silhouette") != fingerprint("tiny", "covering_hard")
     with pytest.raises(ValueError, match="not trained for covering: choose covering_hard, silhouette"):
         shipped.act([start("covering", 0, np.random.default_rng(0))], [np.random.default_rng(0)])
+    for ask in (fingerprint, lambda name, task: agents.code_of([name], task, None)):
+        with pytest.raises(ValueError, match="the agent 'tiny' was not trained for covering: choose covering_hard, silhouette"):
+            ask("tiny", "covering")
     assert fingerprint("legal", "covering") is None
     assert agents.shipped("../tiny") == {}
 

@@ -145,6 +145,14 @@ def test_where_nothing_was_simulated_beside_there_is_nothing_to_find() -> None:
     assert not len(Sample.of(*plain.windows(np.random.default_rng(0), 4, 2), 0.5).beside.scenes)
 
 
+def test_an_episode_of_more_steps_than_a_byte_counts_is_refused() -> None:
+    replay, one = Replay(DTYPE, 1), episode(1, 1)
+    replay.add(one._replace(steps=one.steps.repeat(255)))
+    with pytest.raises(ValueError, match="an episode of 256 steps: agents and models learn from episodes of at most 255"):
+        replay.add(one._replace(steps=one.steps.repeat(256)))
+    assert replay.added == 255
+
+
 def test_it_is_capped_in_bytes() -> None:
     assert 0.99e6 < Replay(DTYPE, 1.0).ring.nbytes <= 1e6
 

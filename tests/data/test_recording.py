@@ -82,6 +82,23 @@ def test_more_episodes_and_damaged_files_are_recorded_again(small, tmp_path):
     assert recorded(SMALL, tmp_path) == contents(small)
 
 
+def test_a_partly_filled_file_counts_as_missing_as_soon_as_the_folder_grows(small, tmp_path):
+    """Otherwise its old episodes would pass for all that the larger folder has there, if the command stops before it is recorded again."""
+    recorded(replace(SMALL, episodes=SHARD + 1), tmp_path)
+    growing = record(SMALL, tmp_path, workers=1)
+    next(growing)  # the full file, which is kept
+    growing.close()
+    with pytest.raises(ValueError, match=r"not complete, 00001\.safetensors is missing"):
+        list(read_episodes(tmp_path))
+    assert recorded(SMALL, tmp_path) == contents(small)
+
+
+def test_what_a_killed_process_left_does_not_make_a_folder_somebody_elses(tmp_path):
+    (tmp_path / f".dataset.{2**22 + 1}.part.json").touch()  # no process has such a number
+    recorded(Recorder(("legal",), "silhouette", 2, 1), tmp_path)
+    assert list(contents(tmp_path)) == ["00000.safetensors", "dataset.json"]
+
+
 def test_a_file_that_is_not_the_recorded_one_is_noticed_even_with_a_checksum_of_its_own(small, tmp_path):
     shutil.copytree(small, tmp_path, dirs_exist_ok=True)
     path = tmp_path / "00001.safetensors"

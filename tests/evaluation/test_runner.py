@@ -5,6 +5,7 @@ import math
 import multiprocessing
 import os
 import resource
+import shutil
 import signal
 import statistics
 import sys
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 from shell import gone, interrupt, launch, refused, trilith, until
 
+from trilith.agents.dynamics.files import save_model
 from trilith.agents.random_agents import LegalAgent, RandomAgent
 from trilith.agents.registry import AGENTS
 from trilith.cli.main import main
@@ -23,6 +25,9 @@ from trilith.evaluation import runner as module
 from trilith.evaluation.play import play
 from trilith.evaluation.runner import GROUP, Evaluation, Run, evaluate, summary
 from trilith.evaluation.scene_sets import VERSION, generator, set_name, start_in_set
+from trilith.networks.config import DynamicsConfig
+from trilith.networks.dynamics.registry import make_dynamics
+from trilith.networks.parameters import parameters_of
 from trilith.search.config import SearchConfig
 from trilith.utils.distributed import process_pool
 from trilith.utils.files import read_json, sealed, write_json
@@ -302,6 +307,28 @@ def test_the_worst_are_those_that_fell_furthest_short_and_replay_to_their_reward
         assert each["reward"] == result["rewards"][each["index"]]
         *_, last = Recording.from_json(each).replay()
         assert (last.state.total, last.state.ended) == (each["reward"], each["reason"])
+
+
+def test_an_evaluation_that_was_not_played_to_its_end_has_no_result(small, tmp_path):
+    run = Run(SMALL, tmp_path / "out.json")
+    next(run.run(1))
+    with pytest.raises(ValueError, match=f"{GROUP} episodes of {SMALL.scenes}: a result needs all"):
+        run.finish()
+    assert not run.out.exists()
+    assert run.journal.exists()
+    measured(SMALL, run.out)
+    assert run.out.read_bytes() == small.read_bytes()
+
+
+def test_workers_that_share_no_disk_get_the_learned_model_of_a_search(tmp_path):
+    """All that they get is the files of `_files`; here the folder of the model is gone."""
+    net = DynamicsConfig(width=16, layers=1, heads=2, pair=8)
+    save_model(tmp_path / "model", net, ["silhouette"], parameters_of(make_dynamics(net)), {})
+    evaluation = Evaluation("legal", "silhouette", 1, scenes=2, search=SearchConfig(2, world=str(tmp_path / "model")))
+    here = module._make_work(evaluation, {})((0, [0, 1]), None)
+    files = module._files(evaluation)
+    shutil.rmtree(tmp_path / "model")
+    assert module._make_work(evaluation, files)((0, [0, 1]), None) == here
 
 
 def test_both_rewards_of_an_obstacle_touched_come_from_the_same_episodes(tmp_path):

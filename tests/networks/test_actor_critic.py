@@ -138,6 +138,13 @@ def test_the_slope_is_the_gradient_of_the_values_along_the_actions_and_of_nothin
     assert all(each.requires_grad and each.grad is None for each in net.parameters())
 
 
+def test_the_slope_leaves_a_frozen_critic_frozen() -> None:
+    net = make("mlp")
+    net.critic.requires_grad_(False)
+    net.slope(net.encoder(net.schema.unpack(net.schema.pack(scenes_of("silhouette", 2)))), torch.randn(2, 1, ACTIONS))
+    assert not any(each.requires_grad for each in net.critic.parameters())
+
+
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_a_scene_is_seen_alike_whatever_else_is_in_the_batch(encoder: str) -> None:
     net, scenes, actions = make(encoder), scenes_of("silhouette", 6), torch.randn(6, 1, ACTIONS)

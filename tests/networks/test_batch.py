@@ -6,7 +6,7 @@ import torch
 from networks.scenes import states
 
 from trilith.agents.dqn.policy import observe
-from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, ReplaySchema, SceneBatch, once_per_batch
+from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, ReplaySchema, SceneBatch, SceneSchema, once_per_batch
 from trilith.networks.q.objects import ObjectsNet
 from trilith.world.actions import DiscreteRelative, DiscreteRelativeXY, reference_rows
 from trilith.world.episode import start, step
@@ -118,6 +118,13 @@ def test_a_layout_has_room_for_what_it_says() -> None:
         assert (small.rows < large.rows) == bool(task.generalisation)
         scene = start(task, (*task.levels, *task.generalisation)[-1], np.random.default_rng(0)).scene
         assert large.pack([scene])["count"][0] == len(reference_rows(scene))
+
+
+def test_a_scene_with_more_objects_than_a_record_has_room_for_is_refused_in_one_line() -> None:
+    scene = start("silhouette", "hardest", np.random.default_rng(0)).scene
+    count = len(reference_rows(scene))
+    with pytest.raises(ValueError, match=f"^a scene of {count} objects besides the available blocks: the agent's task has at most 2$"):
+        SceneSchema(2).pack([scene])
 
 
 def test_the_first_slot_of_a_kind_that_is_left_stands_for_all() -> None:

@@ -83,6 +83,19 @@ def test_wrong_arguments_get_one_line(tmp_path):
     assert "the scale smoke runs no parts first" in refused(trilith("reproduce", "--first", "--scale=smoke", cwd=tmp_path))
 
 
+def test_at_the_scale_of_the_paper_the_recipes_say_how_many_actors_run_on_a_cluster(tmp_path, capsys):
+    cli.main(["reproduce", "D.2", "--scale=paper", "--cluster=auto", "--plan", f"--folder={tmp_path}", f"--ledger={tmp_path}"])
+    assert "--cluster=auto" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("given", "tasks"), [((), "4"), (("--tasks", "covering", "silhouette"), "2"), (("--scale=smoke",), "1")])
+def test_the_list_counts_the_tasks_that_run(given, tasks, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "150")
+    cli.main(["reproduce", "4a", "--list", *given])
+    [cells] = [line.split("│") for line in capsys.readouterr().out.splitlines() if "│ 4a" in line]
+    assert cells[3].strip() == tasks
+
+
 @pytest.mark.longest
 @pytest.mark.slow
 def test_a_figure_end_to_end_killed_and_resumed(tmp_path):

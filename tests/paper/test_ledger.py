@@ -1,5 +1,6 @@
 """An entry of the ledger is whole, small, and true: a replay of its actions gives its rewards."""
 
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -12,9 +13,9 @@ from trilith.cli.main import main
 from trilith.evaluation.runner import Evaluation, Run
 from trilith.paper.actions import pack, unpack
 from trilith.paper.ledger import Entry, make_entry, read_entry, read_ledger, write_entry
-from trilith.paper.verify import check
+from trilith.paper.verify import check, verify
 from trilith.search.config import SearchConfig
-from trilith.utils.files import read_json, write_json
+from trilith.utils.files import read_json, sealed, write_json
 from trilith.world.scene import INVALID_EDGE, Placement
 
 SCRIPT = Evaluation("scripted", "silhouette", "all", scenes=24, zero_on_hit=True, worst=0)
@@ -95,6 +96,60 @@ def test_a_forged_entry_is_named_by_its_replay(entry, tmp_path, what):
     path = write_entry(tmp_path, msgspec.structs.replace(entry, **CHANGES[what](entry)))
     assert read_entry(path).agent == entry.agent
     assert str(path) in check(path, tmp_path).problem
+
+
+IMPOSSIBLE = {
+    "no such task": ({"task": "towers"}, "not for towers"),
+    "level": ({"level": 99}, "level 99"),
+    "scenes": ({"scenes": 10_001, "rewards": [0.0] * 10_001, "reasons": ["stopped"] * 10_001, "actions": pack([[None]] * 10_001)}, "10001"),
+    "option of a search": ({"search": {"budget": 3, "depth": 5}}, "SearchConfig has no field 'depth'"),
+    "type of an option": ({"search": {"budget": 3, "c": "two"}}, "c: Expected float"),
+    "no budget": ({"search": {"c": 2.0}}, "budget None"),
+    "an agent that cannot search": ({"search": {"budget": 3}}, "does not value actions"),
+}
+
+
+@pytest.mark.parametrize("what", IMPOSSIBLE)
+def test_an_entry_that_names_what_does_not_exist_is_named_and_the_others_are_checked(entry, tmp_path, what):
+    change, said = IMPOSSIBLE[what]
+    good = write_entry(tmp_path, entry)
+    changed = msgspec.structs.replace(entry)
+    for name, value in change.items():
+        msgspec.structs.force_setattr(changed, name, value)
+    bad = tmp_path / "zzz.json"
+    write_json(bad, sealed(msgspec.to_builtins(changed)))
+    if what not in ("no such task", "no budget"):  # these have no name, because they are refused before
+        bad = bad.rename(tmp_path / changed.file_name)
+    problems = {each.path: each.problem for each in verify(tmp_path, tmp_path)}
+    assert problems.pop(good) == ""
+    [problem] = problems.values()
+    assert str(bad) in problem
+    assert said in problem
+    assert "\n" not in problem
+
+
+@pytest.mark.parametrize("where", ["task", "agent", "algorithm", "world"])
+def test_an_entry_never_runs_code_of_its_naming(tmp_path, monkeypatch, where):
+    (tmp_path / "foreign.py").write_text("raise SystemExit('ran')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    made = measured(replace(SEARCH, scenes=2), tmp_path)
+    assert made.search
+    named = {"task": "foreign:Task"} if where == "task" else {"agent": "foreign:Agent"} if where == "agent" else {}
+    changed = msgspec.structs.replace(made, search=made.search | ({} if named else {where: "foreign:Class"}))
+    for name, value in named.items():
+        msgspec.structs.force_setattr(changed, name, value)
+    path = write_entry(tmp_path / "ledger", changed)
+    checked = check(path, tmp_path)
+    assert checked.redecided == 0
+    assert bool(checked.problem) == (where == "task")
+
+
+def test_only_agents_are_called_of_the_package(entry, tmp_path, monkeypatch):
+    """Not whatever an entry names in it."""
+    called = Mock()
+    monkeypatch.setattr("trilith.cli.main.main", called)
+    assert check(write_entry(tmp_path, msgspec.structs.replace(entry, agent="trilith.cli.main:main")), tmp_path).problem == ""
+    called.assert_not_called()
 
 
 def test_files_that_are_no_entries_are_named(entry, tmp_path):

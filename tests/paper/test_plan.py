@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
 from trilith.cli import main as cli
 from trilith.evaluation.report import PAPER
@@ -128,6 +129,7 @@ def test_what_the_ledger_has_is_not_planned_again(entry_for):
     tests = planned("4b", tasks=("covering_hard",))
     entries = index([entry_for(tests[0]), entry_for(tests[1], scenes=tests[1].scenes - 1)])
     assert missing(tests, entries) == tests[1:], "too few scenes are not enough"
+    assert missing(tests, index([replace(entry_for(tests[0]), seed=5)])) == tests, "another seed is another measurement"
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -7,12 +7,13 @@ from msgspec.structs import replace
 
 from trilith.paper.actions import pack
 from trilith.paper.claims import CLAIMS, Side, answer, compare_sides
-from trilith.paper.draw import shown, write_films
+from trilith.paper.draw import draw_figure, shown, write_films
 from trilith.paper.figures import FIGURES, GN_DQN, LEGAL, MODEL_FREE
 from trilith.paper.ledger import read_ledger, write_entry
 from trilith.paper.plan import Measurement, make_run
 from trilith.paper.report import DATA, Found, collect, data_text, write_report
 from trilith.paper.scales import SCALES
+from trilith.world.tasks import get_task
 
 ROOT = Path(__file__).parents[2]
 LAPTOP = SCALES["laptop"]
@@ -101,6 +102,20 @@ def test_the_page_has_every_figure_and_the_same_bytes_again(entries, tmp_path):
     assert (tmp_path / "one/images/paper/H.3.png").exists(), "curricula need no runs"
     assert "`trilith reproduce 6a --scale laptop`" in text
     assert "4.04 (median, §5.4)" in text
+
+
+def test_an_agent_with_fewer_scenes_than_pictures_leaves_the_rest_of_its_row_empty(entry_for, tmp_path, monkeypatch):
+    sheets = []
+    monkeypatch.setattr("trilith.paper.draw.save_png", lambda *_: None)
+    monkeypatch.setattr("trilith.paper.draw.contact_sheet", lambda *given: sheets.append(given))
+    stopped = {"reasons": ["stopped"] * 2, "actions": pack([[None]] * 2)}
+    rows = FIGURES["5eh"].rows[1:]
+    tests = [measurement(row, 0, get_task(row.tasks[0]).check_level("hardest"), row.tasks[0]) for row in rows]
+    made = [replace(entry_for(test, scenes=2), **stopped) for test in tests]
+    draw_figure(FIGURES["5eh"], [{}], Found(made, "laptop"), tmp_path / "built.png")
+    [(pictures, captions, columns)] = sheets
+    assert (len(pictures), columns) == (6, 3)
+    assert [caption.partition("\n")[0] for caption in captions] == [label for row in rows for label in (row.label, row.label, "")]
 
 
 def test_films_are_of_the_best_agent_of_each_column(entries, entry_for, tmp_path, monkeypatch):

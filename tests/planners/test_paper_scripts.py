@@ -6,6 +6,7 @@ import pytest
 from trilith.evaluation.play import play
 from trilith.evaluation.scene_sets import start_in_set
 from trilith.planners.paper_scripts import PaperScript, covering, silhouette
+from trilith.planners.registry import script_for
 from trilith.world.scene import BLOCK_HEIGHT, Placement, Role, Scene, fresh_scene, place
 from trilith.world.tasks.task import layer_y
 
@@ -54,6 +55,12 @@ def test_gaps_beside_an_obstacle_are_filled_before_it_is_covered():
     assert scene.size[made.slot, 0] == 3.5, "the largest block that fits"
     assert made.y < layer_y(1), "on the floor"
     assert not made.sticky
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("script", [covering, silhouette, script_for("covering"), script_for("covering_hard"), script_for("silhouette")])
+def test_a_scene_with_nothing_to_do_gets_no_placement(script):
+    assert script(fresh_scene([], [])) is None
 
 
 @pytest.mark.slow

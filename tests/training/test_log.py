@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from trilith.training.actor import Simulated
 from trilith.training.dynamics import draw_log
 from trilith.training.log import JSONL, Log, cut_log, read_log
-from trilith.training.plot import curve, model_curve
+from trilith.training.plot import _NAMES, curve, model_curve
+
+
+def test_the_axis_of_simulator_steps_names_what_is_counted() -> None:
+    counted = ", ".join(field.name for field in fields(Simulated))
+    assert _NAMES["simulator_steps"] == f"simulator steps ({counted})"
 
 
 def test_lines_later_than_the_checkpoint_are_dropped_also_if_no_learner_step_was_made_since(tmp_path: Path) -> None:

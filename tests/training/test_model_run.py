@@ -17,6 +17,7 @@ from trilith.data.recording import Recorder, record
 from trilith.networks.config import DynamicsConfig
 from trilith.training.checkpoint import NAME
 from trilith.training.dynamics import train_model
+from trilith.training.log import read_log
 from trilith.utils.files import read_json, sealed, write_json
 from trilith.utils.tensors import load_tensors, save_tensors
 
@@ -114,6 +115,26 @@ def test_a_validation_that_was_changed_or_cannot_be_is_refused_in_one_line(train
         write_json(path, sealed(found | change))
         with pytest.raises(ValueError, match=rf"validation\.json is not valid: .*{told}"):
             train_model(config, screen=False)
+
+
+def test_logged_losses_are_means_of_the_steps_since_the_last_report(data, tmp_path, monkeypatch):
+    """Also at the end and after a resume, when these are fewer than `log_steps`."""
+    step = ModelLearner.step
+    stops = [2]
+
+    def of_loss_one(self, table, rng):
+        if self.steps in stops:
+            stops.remove(self.steps)
+            raise KeyboardInterrupt
+        step(self, table, rng)
+        return {"loss": 1.0}
+
+    monkeypatch.setattr(ModelLearner, "step", of_loss_one)
+    config = ModelRunConfig((data,), tmp_path, log_steps=3, model=replace(MODEL, steps=5))
+    with pytest.raises(KeyboardInterrupt):
+        train_model(config, screen=False)
+    train_model(config, screen=False)
+    assert [(line["step"], line["loss"]) for line in read_log(tmp_path) if line["kind"] == "train"] == [(3, 1.0), (5, 1.0)]
 
 
 def test_data_that_changed_since_are_not_trained_on_further(trained, data, tmp_path):

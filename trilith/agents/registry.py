@@ -23,6 +23,7 @@ from trilith.agents.weights import load_policy, read_card, weights_file
 from trilith.search.agent import SearchAgent, Valuer
 from trilith.search.config import ONLINE, SearchConfig
 from trilith.search.tree import Prior
+from trilith.utils.checks import require
 from trilith.utils.files import read_file
 from trilith.utils.modules import imported, names_a_class, own_code
 from trilith.utils.tensors import MAX_WEIGHTS
@@ -83,7 +84,15 @@ def fingerprint(name: str, task: str) -> str | None:
 
 
 def _weights(name: str, task: str) -> Path | None:
-    return None if name in AGENTS or names_a_class(name) else shipped(name).get(task) or weights_file(Path(name))
+    if name in AGENTS or names_a_class(name):
+        return None
+    return _shipped_for(name, weights, task) if (weights := shipped(name)) else weights_file(Path(name))
+
+
+def _shipped_for(name: str, weights: Mapping[str, Path], task: str) -> Path:
+    """The file of weights of the shipped agent `name` for a task. `weights` has its files by task."""
+    require(task in weights, f"the agent {name!r} was not trained for {task}: choose {', '.join(weights)}")
+    return weights[task]
 
 
 def code_of(agents: Sequence[str], task: str, search: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -166,10 +175,8 @@ class ShippedAgent:
 
     def of(self, task: str) -> Any:
         """The agent for one task. Its weights are read at the first call."""
-        if task not in self.weights:
-            raise ValueError(f"the agent {self.name!r} was not trained for {task}: choose {', '.join(self.weights)}")
         if task not in self._loaded:
-            self._loaded[task] = load_policy(self.weights[task])[0].agent
+            self._loaded[task] = load_policy(_shipped_for(self.name, self.weights, task))[0].agent
         return self._loaded[task]
 
     @property

@@ -11,7 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trilith.agents.base import Episode
+from trilith.utils.checks import require
 from trilith.world.scene import Ints
+
+
+def check_length(steps: int) -> None:
+    """Raises ValueError if an episode has too many steps for the field `left` of a stored step, which is one byte."""
+    require(steps <= 255, f"an episode of {steps} steps: agents and models learn from episodes of at most 255")
 
 
 class Replay:
@@ -33,8 +39,10 @@ class Replay:
         return min(self.added, self.capacity)
 
     def add(self, episode: Episode) -> None:
-        """Adds an episode of at most 255 steps (`left` is one byte). If the ring is full, the oldest steps are overwritten."""
+        """Adds an episode. If the ring is full, the oldest steps are overwritten. Raises ValueError if the episode is too long (see
+        `check_length`)."""
         steps = len(episode.steps)
+        check_length(steps)
         rows = np.zeros(steps, self.dtype)
         for name in episode.steps.dtype.names or ():
             rows[name] = episode.steps[name]

@@ -17,7 +17,7 @@ from trilith.utils.console import show, table_of
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from trilith.paper.execute import Job
+    from trilith.paper.execute import Job, Place
     from trilith.paper.figures import Figure
 
 SHOWN = 12
@@ -50,7 +50,7 @@ class Reproduce:
     the recipe has (paper)."""
     cluster: str | None = None
     """Run the actors and the evaluations on a Ray cluster: local, auto or an address, as in `trilith train`. The learners stay on this
-    machine. Needs --actors, 1 or more."""
+    machine. With the scales smoke and laptop, needs --actors, 1 or more."""
     folder: Path = Path("runs/paper")
     """Folder for the runs."""
     ledger: Path = Path("ledger")
@@ -71,6 +71,7 @@ class Reproduce:
     def run(self) -> None:
         """Runs the plan. With --list, --plan, --report or --films, lists the figures, shows the plan, writes the report, or writes films
         instead."""
+        from trilith.paper.execute import Place
         from trilith.paper.figures import figures_named
         from trilith.paper.scales import SCALES
         from trilith.world.tasks import TASKS
@@ -82,7 +83,8 @@ class Reproduce:
         require(not self.first or how.first, f"the scale {self.scale} runs no parts first: leave out --first, or choose --scale laptop")
         require(self.workers is None or self.workers >= 1, f"{self.workers} workers: must be 1 or more")
         require(self.actors is None or self.actors >= 0, f"{self.actors} actors: must be 0 or more")
-        require(not self.cluster or self.actors, "cluster: it runs actors: choose --actors 1 or more for each training")
+        actors = self.actors if self.actors is not None or self.scale == "paper" else 0
+        require(not self.cluster or actors != 0, "cluster: it runs actors: choose --actors 1 or more for each training")
         seeds, workers = self.seeds or how.seeds, self.workers or os.cpu_count() or 1
         if self.report:
             from trilith.paper.report import write_report
@@ -93,7 +95,7 @@ class Reproduce:
         elif self.show:
             self._list(figures, seeds)
         else:
-            self._execute(figures, seeds, workers)
+            self._execute(figures, seeds, workers, Place(actors, self.cluster))
 
     def _films(self, folder: Path) -> None:
         from trilith.paper.draw import write_films
@@ -107,32 +109,31 @@ class Reproduce:
         require(count, f"{self.ledger} has no entries of the agents of Table G.1 at the scale {self.scale}")
 
     def _list(self, figures: Sequence[Figure], seeds: int) -> None:
-        from trilith.paper.plan import make_plan, measurement_seconds, run_seconds, runs_of
+        from trilith.paper.plan import make_plan, measurement_seconds, run_seconds, runs_of, tasks_of
         from trilith.paper.scales import SCALES
 
         how = SCALES[self.scale]
         table = table_of("figure", "what", "tasks", "runs", "evaluations", "core-hours", "printed values")
         table.columns[1].justify = "left"
         for figure in figures:
-            plan = make_plan([figure], self.scale, how, self.tasks, seeds)
+            plan, tasks = make_plan([figure], self.scale, how, self.tasks, seeds), tasks_of(figure, how, self.tasks)
             runs = runs_of(plan)
             hours = (sum(map(run_seconds, runs)) + sum(map(measurement_seconds, plan))) / 3600
             printed = str(len(figure.printed)) if figure.printed else "none" if figure.kind == "scenes" else "plotted only"
             table.add_row(
-                figure.name, figure.title, str(len(figure.tasks)), str(len(runs)), str(len(plan)), f"{hours:.1f}", printed
+                figure.name, figure.title, str(len(tasks)), str(len(runs)), str(len(plan)), f"{hours:.1f}", printed
             )  # fmt: skip
         show(table)
         print(f"Scale {self.scale}: {how.about} {seeds} seeds. Figures share runs, so all together cost less than their sum.")
 
-    def _execute(self, figures: Sequence[Figure], seeds: int, workers: int) -> None:
+    def _execute(self, figures: Sequence[Figure], seeds: int, workers: int, place: Place) -> None:
         from trilith.agents.weights import learning, missing
-        from trilith.paper.execute import Place, execute, last_line, make_jobs, total_seconds
+        from trilith.paper.execute import execute, last_line, make_jobs, total_seconds
         from trilith.paper.plan import make_plan
         from trilith.paper.scales import SCALES
         from trilith.utils.files import folder_lock, make_folder
 
         plan = make_plan(figures, self.scale, SCALES[self.scale], self.tasks, seeds, self.first)
-        place = Place(self.actors if self.actors is not None or self.scale == "paper" else 0, self.cluster)
         jobs = make_jobs(plan, SCALES[self.scale], self.folder, self.ledger, place)
         todo = [job for job in jobs if job.state != "done"]
         trainings = sum(job.command[0] == "train" for job in todo)

@@ -114,8 +114,8 @@ def record(recorder: Recorder, out: Path, workers: int) -> Iterator[Shard]:
     """
     make_folder(out)
     with folder_lock(out):
-        facts = _take(recorder, out)
         clear_leftovers(out)
+        facts = _take(recorder, out)
         todo = []
         for number in range(recorder.shards):
             found = _found(recorder, out, number, facts["checksums"][number])
@@ -130,8 +130,9 @@ def record(recorder: Recorder, out: Path, workers: int) -> Iterator[Shard]:
 
 
 def _take(recorder: Recorder, out: Path) -> dict[str, Any]:
-    """Writes `dataset.json` into the folder `out`, and returns its content. The checksums of files that already exist are kept. Raises
-    ValueError if the folder holds files but no recording, episodes with other settings, or more episodes than asked for."""
+    """Writes `dataset.json` into the folder `out`, and returns its content. The checksums of files that already exist are kept, except
+    that of a partly filled last file that gets more episodes. Raises ValueError if the folder holds files but no recording, episodes with
+    other settings, or more episodes than asked for."""
     path, facts = out / DATASET, recorder.identity() | {"checksums": [None] * recorder.shards}
     if not path.exists():
         require(
@@ -147,6 +148,8 @@ def _take(recorder: Recorder, out: Path) -> dict[str, Any]:
             f"{out} holds {known['episodes']} episodes, more than {recorder.episodes}: choose another --out, or ask for as many",
         )
         facts["checksums"][: known["shards"]] = known["checksums"]
+        if known["episodes"] < min(known["shards"] * SHARD, recorder.episodes):  # the last file gets more episodes
+            facts["checksums"][known["shards"] - 1] = None
     write_json(path, sealed(facts))
     return facts
 

@@ -17,7 +17,8 @@ def register(task: T) -> T:
     environment by the id trilith/<Title>-v0.
 
     Returns its argument, so it works as a class decorator. Other processes, such as workers and actors, need no registration if they
-    name the task my_module:MyTask. Raises ValueError if the argument is not a valid task, or has the name or title of a task of the paper.
+    name the task my_module:MyTask. Raises ValueError if the argument is not a valid task, has the name of a task of the paper, or the
+    title of another task.
     """
     made = registry.register(task)
     name = f"trilith/{made.title.replace(' ', '')}-v0"

@@ -21,7 +21,8 @@ from typing import Any, Literal
 import numpy as np
 
 from trilith.agents.base import Agent
-from trilith.agents.dynamics.registry import world_fingerprint
+from trilith.agents.dynamics.files import MODEL
+from trilith.agents.dynamics.registry import is_model, world_fingerprint
 from trilith.agents.registry import check_builds, code_of, fingerprint, load, shipped
 from trilith.agents.weights import weights_file
 from trilith.evaluation.play import choose, play
@@ -298,9 +299,10 @@ class Run:
 
     def finish(self) -> dict[str, Any]:
         """Writes the result, and the recordings if a folder for them was given. Then removes the journal, and returns the result. Raises
-        ValueError if the agent or the task has changed since the start."""
+        ValueError if the agent or the task has changed since the start, or if scenes have not been played."""
         if self.result is None:
-            episodes = self.episodes()
+            episodes, scenes = self.episodes(), self.evaluation.scenes
+            require(len(episodes) == scenes, f"{len(episodes)} episodes of {scenes}: a result needs all, so exhaust the generator `run`")
             for episode in episodes if self.record is not None else ():
                 recorded = recording_of(self.evaluation, episode) | {"by": self.evaluation.builder}
                 write_json(self._recorded(episode["index"]), recorded, durable=False)
@@ -391,24 +393,36 @@ def _spread_on(address: str, evaluation: Evaluation, jobs: list[Job], workers: i
     require(workers >= 1, f"{workers} workers: must be 1 or more")
     if not jobs:
         return
-    path = Path(evaluation.agent)
-    files = {}
-    if not shipped(evaluation.agent) and path.exists():  # send the files, because the machines need not share a disk
-        weights = weights_file(path)
-        files = {each.name: read_file(each, MAX_WEIGHTS) for each in (weights, weights.with_suffix(".json"))}
+    make = partial(_make_work, evaluation, _files(evaluation))
     with closing(Cluster(address)) as cluster:
-        yield from do_all(RayPool(cluster, partial(_make_work, evaluation, files), min(workers, len(jobs)), cpus=1), jobs)
+        yield from do_all(RayPool(cluster, make, min(workers, len(jobs)), cpus=1), jobs)
+
+
+def _files(evaluation: Evaluation) -> dict[str, bytes]:
+    """Returns the weights and cards of the agent (agent/…) and of a learned model (world/…) by file name, for machines that do not share a
+    disk. Those that every worker can load by name are left out."""
+    agent, world, found = Path(evaluation.agent), evaluation.search.world, {}
+    if not shipped(evaluation.agent) and agent.exists():
+        found["agent"] = weights_file(agent)
+    if evaluation.search.budget and is_model(world):
+        found["world"] = Path(world) / MODEL
+    return {
+        f"{part}/{each.name}": read_file(each, MAX_WEIGHTS) for part, path in found.items() for each in (path, path.with_suffix(".json"))
+    }
 
 
 def _make_work(evaluation: Evaluation, files: dict[str, bytes]) -> Work:
-    """Returns the function with which a worker plays one group of scenes.
-
-    `files` maps file names to bytes: the agent's weights and card, for workers that do not share a disk. It is empty if every worker can
-    load the agent by its name.
-    """
+    """Returns the function with which a worker plays one group of scenes. `files` is the result of `_files`, or empty if every worker can
+    load agent and model by their names."""
+    here = evaluation
     with TemporaryDirectory() as folder:
         for name, content in files.items():
-            (Path(folder) / name).write_bytes(content)
-        weights = [str(Path(folder) / name) for name in files if not name.endswith(".json")]
-        agent = replace(evaluation, agent=weights[0]).load() if weights else evaluation.load()
+            path = Path(folder) / name
+            make_folder(path.parent)
+            path.write_bytes(content)
+            if name == f"world/{MODEL}":
+                here = replace(here, search=replace(here.search, world=str(path.parent)))
+            elif path.suffix != ".json":
+                here = replace(here, agent=str(path))
+        agent = here.load()
     return lambda job, _: (job[0], run_group(agent, evaluation, job[1]))

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from trilith.evaluation.scene_sets import start_in_set
 from trilith.paper.figures import FIGURES, Figure, Row, level_name
 from trilith.paper.ledger import Entry
@@ -115,8 +117,8 @@ def _draw_curriculum(task: str, path: Path) -> None:
 
 
 def _draw_built(figure: Figure, found: Found, path: Path) -> None:
-    """Draws the final scenes of agents: a row of pictures (of ten: two rows) for each task, level and agent. Captions give the reward and
-    the reason why the episode ended."""
+    """Draws the final scenes of agents: a row of pictures (of ten: two rows) for each task, level and agent. If an entry has fewer scenes
+    than its rows have pictures, the last pictures are empty. Captions give the reward and the reason why the episode ended."""
     count = 10 if figure.name in TEN else SHOWN
     pictures, captions = [], []
     for task in figure.tasks:
@@ -126,6 +128,9 @@ def _draw_built(figure: Figure, found: Found, path: Path) -> None:
                     end = _end(entry, index)
                     pictures.append(without_sky(picture(end.scene, 240)))
                     captions.append(f"{row.label}\nR {entry.rewards[index]:.2f} · {(end.ended or '').replace('_', ' ')}")
+                rest = max(count - entry.scenes, 0)
+                pictures += [np.full_like(pictures[-1], 255)] * rest
+                captions += [""] * rest
     save_png(contact_sheet(pictures, captions, min(count, 5)), path)
 
 

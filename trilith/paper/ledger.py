@@ -24,8 +24,8 @@ from trilith.paper.actions import pack, unpack
 from trilith.search.config import SearchConfig
 from trilith.training.config import CONFIG, TrainConfig, recipe_config, run_config
 from trilith.training.log import read_log
-from trilith.utils.checks import require
-from trilith.utils.config import to_json
+from trilith.utils.checks import require, shortened
+from trilith.utils.config import from_json, to_json
 from trilith.utils.files import CHECKSUM, check_sealed, json_checksum, prefix_errors, read_json, sealed, write_json
 from trilith.utils.modules import names_a_class
 from trilith.world.episode import Reason
@@ -104,6 +104,9 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     def __post_init__(self) -> None:
         require(self.format == FORMAT, f"format {self.format}: this version of trilith knows {FORMAT}")
+        _check_task(self.task)
+        budget = (self.search or {"budget": 0}).get("budget")
+        require(isinstance(budget, int), f"budget {shortened(budget)} of the search: must be a whole number")
         for name in ("rewards", "reasons"):
             require(len(getattr(self, name)) == self.scenes, f"{len(getattr(self, name))} {name} of {self.scenes} scenes")
 
@@ -122,11 +125,11 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return unpack(self.actions, self.scenes)
 
     def evaluation(self, agent: str) -> Evaluation:
-        """Returns the evaluation that made this entry. `agent` is the name or the path of the agent on this machine."""
+        """Returns the evaluation that made this entry. `agent` is the name or the path of the agent on this machine. Raises ValueError if
+        there is no such level, scene or option of a search."""
         options = {name: value for name, value in (self.search or {}).items() if name != "model"}
-        return Evaluation(
-            agent, self.task, self.level, self.split, self.scenes, self.seed, self.zero_on_hit, SearchConfig(**options), self.sample, 0
-        )
+        search = from_json(SearchConfig, options)
+        return Evaluation(agent, self.task, self.level, self.split, self.scenes, self.seed, self.zero_on_hit, search, self.sample, 0)
 
     @property
     def file_name(self) -> str:
@@ -177,8 +180,12 @@ def entry_files(folder: Path) -> list[Path]:
 def check_can_enter(evaluation: Evaluation) -> None:
     """Raises ValueError if an evaluation cannot become an entry, because its task is a user's own or its weights are not in the folder of
     their run."""
-    require(has_checksum(evaluation.task), f"the ledger is for the tasks of the paper, not for {evaluation.task}")
+    _check_task(evaluation.task)
     _run_folder(evaluation.agent)
+
+
+def _check_task(task: str) -> None:
+    require(has_checksum(task), f"the ledger is for the tasks of the paper, not for {task}")
 
 
 def make_entry(evaluation: Evaluation, episodes: Sequence[Played]) -> Entry:

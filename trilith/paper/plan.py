@@ -101,9 +101,9 @@ def _key(training: tuple[str, Any, int] | None, agent: Any, task: str, level: Le
 
 def entry_key(entry: Entry) -> Key | None:
     """The key of the measurement that an entry belongs to. None if no figure uses the entry, for instance because it evaluates a run's best
-    weights."""
+    weights, or because the agent's own randomness has a seed other than 0."""
     training = entry.training
-    if entry.split != "test" or not entry.zero_on_hit or entry.sample or (training and training.weights != "last"):
+    if entry.split != "test" or entry.seed or not entry.zero_on_hit or entry.sample or (training and training.weights != "last"):
         return None
     search = {name: value for name, value in entry.search.items() if name != "model"} if entry.search else None
     trained = (training.recipe, training.options, training.seed) if training else None

@@ -8,6 +8,7 @@ chooses its actions again in the first scenes, and these are compared. This need
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -15,9 +16,12 @@ from typing import NamedTuple
 from trilith.agents.registry import AGENTS, fingerprint, shipped
 from trilith.evaluation.runner import run_group
 from trilith.evaluation.scene_sets import VERSION, start_in_set
+from trilith.paper.figures import PAPER_SCRIPT
 from trilith.paper.ledger import Entry, entry_files, read_entry
+from trilith.search.config import ALGORITHMS, SearchConfig
 from trilith.utils.distributed.pool import Work
 from trilith.utils.distributed.process_pool import spread
+from trilith.utils.files import prefix_errors
 from trilith.world.episode import Recording
 from trilith.world.physics import PHYSICS
 from trilith.world.scene import Placement, checked_placement
@@ -56,16 +60,23 @@ def check(path: Path, runs: Path) -> Checked:
     weights are looked for."""
     try:
         entry = read_entry(path)
-        placements = entry.placements()
+        with prefix_errors(f"{path}: "):
+            return _check(path, entry, runs)
     except ValueError as error:
         return Checked(path, 0, str(error), 0)
+
+
+def _check(path: Path, entry: Entry, runs: Path) -> Checked:
+    """Checks an entry, which was read from `path`. Raises ValueError if it names what does not exist, or cannot be played again."""
+    placements = entry.placements()
     if (entry.version, entry.physics) != (VERSION, PHYSICS):
         other = f"scenes {entry.version} and physics {entry.physics}, this version of trilith has {VERSION} and {PHYSICS}"
         return Checked(path, 0, f"{path} cannot be replayed: it is of {other}", 0)
+    evaluation = entry.evaluation(entry.agent)
     problem = next((f"{path}: {each}" for each in map(partial(_replay, entry), range(entry.scenes), placements) if each), "")
-    if problem or (agent := _agent(entry, runs)) is None:
+    if problem or (agent := _agent(entry, evaluation.search, runs)) is None:
         return Checked(path, entry.scenes, problem, 0)
-    evaluation = entry.evaluation(agent)
+    evaluation = replace(evaluation, agent=agent)
     built, again = evaluation.load(), 0
     for group in evaluation.groups():
         for episode in run_group(built, evaluation, group):
@@ -95,12 +106,12 @@ def _replay(entry: Entry, index: int, placements: tuple[Placement | None, ...]) 
     return ""
 
 
-def _agent(entry: Entry, runs: Path) -> str | None:
+def _agent(entry: Entry, search: SearchConfig, runs: Path) -> str | None:
     """The name of an entry's agent, or the path of its weights. None if the weights are not available or not those of the entry, or if
-    the agent is a user's class or searched in a learned model."""
+    the agent is a user's class, or searched by one or in another world than the simulator."""
     kept = runs / entry.agent / f"{entry.training.weights}.safetensors" if entry.training else None
-    ours = entry.agent in AGENTS or shipped(entry.agent) or entry.agent.startswith("trilith.")  # a file must not cause an import
+    ours = entry.agent in AGENTS or shipped(entry.agent) or entry.agent == PAPER_SCRIPT
     name = entry.agent if ours else str(kept) if kept and kept.exists() else None
-    if name is None or (entry.search and "model" in entry.search):
+    if name is None or search.world != "simulator" or search.algorithm not in ALGORITHMS:  # a file must not cause an import
         return None
     return name if fingerprint(name, entry.task) == entry.weights else None

@@ -42,8 +42,8 @@ class CoverageState:
         """The numbers of the layers that contain obstacles."""
         begin, end, _, _ = boxes(scene.pose[obstacles], scene.size[obstacles])
         self.taken: Bools = np.array(
-            [((begin[layer == n, None] < CELL_X) & (end[layer == n, None] > CELL_X)).any(axis=0) for n in self.layers]
-        )
+            [((begin[layer == n, None] < CELL_X) & (end[layer == n, None] > CELL_X)).any(axis=0) for n in self.layers], dtype=bool
+        ).reshape(len(self.layers), len(CELL_X))
         """(layers, cells): for each layer with obstacles, whether each cell has an obstacle."""
         over = [scene.pose[blocks, 1] >= layer_y(n) - BLOCK_HEIGHT / 4 for n in self.layers]
         hidden = [((self.left[o, None] <= CELL_X) & (self.right[o, None] >= CELL_X)).any(axis=0) for o in over]

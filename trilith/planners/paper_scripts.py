@@ -41,19 +41,19 @@ class PaperScript:
 
 
 def silhouette(scene: Scene) -> Placement | None:
-    """The next placement of the paper's script for Silhouette; None if no unfilled target has room. Fills targets layer by layer, from the
-    centre to the sides.
+    """The next placement of the paper's script for Silhouette; None if no unfilled target has room. Fills targets layer by
+    layer, from the centre to the sides.
 
     A block gets glue if two conditions hold: its centre of mass is not supported from the layer below, and all blocks that it will touch
     are without glue. A block on the floor is always supported.
     """
     targets = scene.rows(Role.TARGET)
-    centre = scene.pose[targets, 0].mean()
     slots = {int(t): int(np.argmin(np.abs(scene.size[:SLOTS, 0] - scene.size[t, 0]))) for t in targets[~filled(scene)]}
     fits = CODEC.mask(scene)[:, :, MIDDLE]
     free = [target for target, slot in slots.items() if fits[slot, target]]
     if not free:
         return None
+    centre = scene.pose[targets, 0].mean()
     target = min(free, key=lambda t: (round(scene.pose[t, 1] / SPACING), abs(scene.pose[t, 0] - centre), t))
     (x, y, _), (width, height) = scene.pose[target].tolist(), scene.size[target].tolist()
     blocks = scene.rows(Role.BLOCK)
@@ -67,11 +67,13 @@ def silhouette(scene: Scene) -> Placement | None:
 
 
 def covering(scene: Scene) -> Placement | None:
-    """The next placement of the paper's script for Covering; None if no block would stay balanced. Never sticky.
+    """The next placement of the paper's script for Covering; None if no block would stay balanced, or there is no obstacle. Never sticky.
 
     Builds layer by layer, large blocks first. A layer with obstacles is filled between the obstacles. In a layer without obstacles, first
     the obstacles below are covered, then the rest is filled.
     """
+    if not len(scene.rows(Role.OBSTACLE)):
+        return None
     view = CoverageState(scene)
     o = view.options
     possible = o.safe & (o.balance >= LEAST_BALANCE)

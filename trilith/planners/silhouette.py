@@ -42,8 +42,11 @@ def script(scene: Scene) -> Placement | None:
     paper checks whether the block's own centre of mass is supported. This script checks whether the whole pile would stand. In a
     layer it first places the blocks that need no glue, because they often balance the others.
     """
+    free = _open(scene)
+    if not free:
+        return None
     aside = np.abs(scene.pose[:, 0] - scene.pose[scene.role == Role.TARGET, 0].mean())
-    order = sorted((scene.pose[t, 1], sticky, aside[t], t) for t in _open(scene) for sticky in (False, True))
+    order = sorted((scene.pose[t, 1], sticky, aside[t], t) for t in free for sticky in (False, True))
     for _, sticky, _, target in order:
         placement, forecast = _fill(scene, target, sticky)
         if stands(forecast, PILE_MARGIN):

@@ -144,13 +144,15 @@ class _Run:
         config, learner, log = self.config, self.learner, self.log
         sums: Counter[str] = Counter()
         begin, saved, first = time.monotonic() - self.seconds, time.monotonic(), learner.steps
+        reported = first
         try:
             while learner.steps < config.model.steps:
                 sums.update(learner.step(self.table, self.rng))
                 self.seconds = time.monotonic() - begin
                 if learner.steps % config.log_steps == 0 or learner.steps == config.model.steps:
-                    self._report({name: value / config.log_steps for name, value in sums.items()})
+                    self._report({name: value / (learner.steps - reported) for name, value in sums.items()})
                     sums.clear()
+                    reported = learner.steps
                 if time.monotonic() - saved > config.checkpoint_seconds:
                     self.save()
                     saved = time.monotonic()

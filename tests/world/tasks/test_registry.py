@@ -97,6 +97,18 @@ class Entitled(Tower):
     title = "Covering"
 
 
+class Towering(Tower):
+    name = "towering"
+
+
+def test_the_environment_of_a_task_is_not_taken_by_another_one():
+    trilith.register(Tower)
+    with pytest.raises(ValueError, match="the title 'Tower' of the task towering is taken: choose another title"):
+        trilith.register(Towering)
+    assert gymnasium.spec("trilith/Tower-v0").kwargs["task"] == "tower"
+    assert "towering" not in known_tasks()
+
+
 class Half(Task):
     name = "half"
 

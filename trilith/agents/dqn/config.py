@@ -30,7 +30,8 @@ class DQNConfig:
     task."""
     mask: Mask = "legal"
     """Which actions are allowed in acting, in exploring and in the bootstrap maximum. none: all actions (an invalid choice ends the
-    episode). edges: actions that place an available block at an object. legal: as edges, but the placed block must also overlap nothing."""
+    episode). edges: actions that place an available block at an object. legal: as edges, but the placed block must also overlap nothing
+    solid."""
     stop: bool = True
     """Whether the trained agent ends the episode if every action has a negative value; actors that explore never do so. In targets, state
     values are then at least 0 (with the network objects always). The mask none needs no such option, because an invalid edge ends the
@@ -101,8 +102,8 @@ class DQNConfig:
     model: OnlineConfig = field(default_factory=OnlineConfig)
     """Options of the transition model that is learned in the same run, if --world is online."""
     learning_starts: int = 6000
-    """Number of actor steps before learning starts, at most as many as the replay holds. Until then actors make random placements that
-    overlap nothing; at step n, with probability 1 / max(L - n, 1) (see `epsilon`), they draw from all actions that the mask allows. If a
+    """Number of actor steps before learning starts, at most as many as the replay holds. Until then actors make random legal placements;
+    at step n, with probability 1 / max(L - n, 1) (see `epsilon`), they draw from all actions that the mask allows. If a
     placement would touch an obstacle, a counterfactual action replaces it, so that episodes get longer."""
 
     def check(self) -> None:

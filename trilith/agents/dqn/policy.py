@@ -103,7 +103,7 @@ class Exploration(NamedTuple):
     lengths: tuple[float, ...]
     """For each level of the curriculum, the typical number of steps of an episode."""
     warm_up: bool = False
-    """Whether the first data is being collected. Actors then make random placements that overlap nothing, instead of the network's actions.
+    """Whether the first data is being collected. Actors then make random legal placements, instead of the network's actions.
     An action that is random because of `epsilon` is drawn from all actions that the mask allows."""
     search: bool = True
     """Whether to search, if the config has a search budget. False until the learned transition model is ready."""
@@ -299,14 +299,14 @@ class DQNPolicy:
 
     def _by_chance(self, states: Sequence[State], records: Records, random: Bools, rngs: Sequence[np.random.Generator]) -> list[int | None]:
         """Chooses an action in each state at random. Where `random` is True, the action is drawn from all actions that the mask allows.
-        Elsewhere it is an action whose block overlaps nothing. `records` are the packed states. Returns the indices of the actions; None
-        for a state without such an action."""
+        Elsewhere it is an action whose block overlaps nothing solid. `records` are the packed states. Returns the indices of the
+        actions; None for a state without such an action."""
         listed = iter(self.net.listed(records[random]) if random.any() else ())
         some = zip(states, random, rngs, strict=True)
         return [choose(next(listed), True, rng) if explore else self._any(state.scene, rng) for state, explore, rng in some]
 
     def _any(self, scene: Scene, rng: np.random.Generator) -> int | None:
-        """The index of a random action whose block overlaps nothing; None if there is no such action."""
+        """The index of a random action whose block overlaps nothing solid; None if there is no such action."""
         sticky, mask = int(rng.integers(2)), self.schema.codec.mask(scene)
         if mask is not None:
             refs = reference_rows(scene)

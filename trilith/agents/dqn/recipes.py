@@ -75,7 +75,7 @@ def _tuned(paper: DQNConfig) -> DQNConfig:
     """A tuned version of an agent of the paper, with changes that let it learn within an hour on one core.
 
     The changes are the same for relative and absolute actions, so that the agents differ only in their structure. Absolute actions have no
-    mask of placements that overlap nothing. So the mask is `edges` for all, which excludes only invalid choices.
+    mask of legal placements. So the mask is `edges` for all, which excludes only invalid choices.
     """
     return replace(
         paper,

@@ -121,6 +121,7 @@ class OnlineModel:
             raise ValueError(f"the predictions of its model have shape {predicted.shape}, not (n, 4)")
         self.learner.load(arrays, checked)
         self.memory.load(part(arrays, "memory."))
+        self.predicted.clear()
         self.predicted.extend(tuple(each) for each in predicted.tolist())
         self.episodes = checked["episodes"]
         self._table = None

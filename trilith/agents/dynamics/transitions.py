@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trilith.agents.replay import check_length
 from trilith.networks.inputs.rigid_body_features import Array, Placed, bodies, falls, placed_arrays
 from trilith.world.actions import reference_rows
 from trilith.world.episode import State
@@ -102,11 +103,12 @@ def transitions(episodes: Iterable[list[Transition]], objects: int = 0) -> Trans
     same number of objects: as many as the largest scene has, but at least `objects`. So tables of different episodes can have rows of the
     same dtype.
 
-    Raises ValueError if there are no simulated placements.
+    Raises ValueError if there are no simulated placements, or if an episode is too long (see `check_length`).
     """
     steps, left = list[Transition](), list[int]()
     for episode in episodes:
         steps += episode
+        check_length(len(episode))
         left += range(len(episode), 0, -1)
     if not steps:
         raise ValueError("there is nothing to learn from: no recorded placement was simulated")

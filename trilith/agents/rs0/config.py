@@ -76,7 +76,7 @@ class RS0Config:
     mirror: bool = False
     """Ours: whether half of the sequences are mirrored (left and right swapped) when they are replayed. The rules are symmetric."""
     legal: float = 0.0
-    """Ours: fraction of actions that are random placements that overlap nothing, each encoded as the nearest action."""
+    """Ours: fraction of actions that are random legal placements, each encoded as the nearest action."""
     imitate: float = 0.0
     """Ours: weight of an imitation loss, the negative log-likelihood of actions that earned more than expected. In this loss, each action
     is weighted by its excess over the expected return, at most 1."""

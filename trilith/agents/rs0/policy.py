@@ -66,7 +66,7 @@ class Exploration(NamedTuple):
     epsilon: float
     """Fraction of actions that are drawn uniformly from all actions."""
     legal: float
-    """Fraction of actions that are random placements that overlap nothing."""
+    """Fraction of actions that are random legal placements."""
 
 
 class RS0Policy:

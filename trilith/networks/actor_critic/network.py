@@ -40,7 +40,7 @@ class ActorCritic(nn.Module):
     def slope(self, seen: Any, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the critic's values (B, K) of K actions in each of B states, and the gradient (B, K, A) of each value with respect to its
         action. Both are detached. `actions` (B, K, A) has the A numbers of each action. `seen` is the output of the encoder."""
-        weights = list(self.critic.parameters())
+        weights = [each for each in self.critic.parameters() if each.requires_grad]
         given, leaf = tree_map(lambda each: each.detach(), seen), actions.detach().requires_grad_()
         try:
             for weight in weights:  # only the gradient of the actions is needed

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from trilith.utils.checks import require
 from trilith.world.actions import Discrete, reference_rows
 from trilith.world.observations.batch_images import windows
 from trilith.world.observations.image import glue_points
@@ -106,6 +107,7 @@ class SceneSchema:
         for i, scene in enumerate(scenes):
             refs = reference_rows(scene)
             k = len(refs)
+            require(k <= n, f"a scene of {k} objects besides the available blocks: the agent's task has at most {n}")
             records["count"][i], records["available"][i] = k, np.packbits(scene.role[:SLOTS] == Role.AVAILABLE)[0]
             for name in ("pose", "size", "velocity", "role", "sticky"):
                 records[name][i, :k] = getattr(scene, name)[refs]

@@ -36,12 +36,14 @@ def register(given: Task | type[Task]) -> Task:
     """Registers a new instance of a user's task, given as a class or an instance, in this process by its `name`, and returns it. It
     replaces an earlier task of that name.
 
-    Raises ValueError if `given` is not a valid task, or has the name or title of a task of the paper.
+    Raises ValueError if `given` is not a valid task, has the name or title of a task of the paper, or the title of another registered task:
+    the title is its environment's id.
     """
     made = _checked(given)
     require(made.name not in TASKS, f"the name {made.name!r} is that of a task of the paper: choose another name")
+    others = [task.title for task in known_tasks().values() if task.name.isidentifier() and task.name != made.name]
     require(
-        made.title not in {"Construction", *(task.title for task in TASKS.values())},
+        made.title.replace(" ", "") not in {title.replace(" ", "") for title in ("Construction", *others)},
         f"the title {made.title!r} of the task {made.name} is taken: choose another title",
     )
     _OWN[made.name] = made
